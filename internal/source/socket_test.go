@@ -22,7 +22,7 @@ import (
 
 var me = Sync{PID: 42, Version: "v1", Started: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
 
-// serve starts a server of src beside a store and returns a client of it.
+// serve starts a Server of src on the socket beside a store, and returns it with a client.
 func serve(t *testing.T, src Holder) (*Client, *Server) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "s.larder")
@@ -128,8 +128,8 @@ func TestSocketPassesErrors(t *testing.T) {
 	}
 }
 
-// TestCloseEndsStalledReader checks that Close does not wait for a reader that has stopped reading, and that the
-// reader then gets an error instead of a complete stream.
+// TestCloseEndsStalledReader checks that Server.Close does not wait for a client that has stopped reading a stream. The
+// client then gets an error, so that the stream does not look complete.
 func TestCloseEndsStalledReader(t *testing.T) {
 	var many []*unstructured.Unstructured
 	for i := range 3000 {
@@ -160,7 +160,7 @@ func TestCloseEndsStalledReader(t *testing.T) {
 	}
 }
 
-// TestAnswerWithoutEnd checks that a stream without a trailer is an error.
+// TestAnswerWithoutEnd checks that a client returns an error for a stream that has no trailer.
 func TestAnswerWithoutEnd(t *testing.T) {
 	server := &fakeSync{other: func(w http.ResponseWriter, _ *http.Request) {
 		_ = newOutput(w).send(entry.Entry{Key: "a/x"}, true)
@@ -170,11 +170,11 @@ func TestAnswerWithoutEnd(t *testing.T) {
 	}
 }
 
-// fakeSync listens beside a store. It describes itself once; sync answers further requests for the description, and
-// other answers all other requests.
+// fakeSync listens on the socket beside a store. It describes itself to a new client. Later requests for the
+// description are answered by the handler sync, and all other requests by the handler other.
 type fakeSync struct{ sync, other http.HandlerFunc }
 
-// dial returns a client of a new server.
+// dial listens on a new socket and returns a client.
 func (f *fakeSync) dial(t *testing.T) *Client {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "s")
@@ -201,7 +201,8 @@ func (f *fakeSync) dial(t *testing.T) *Client {
 	return client
 }
 
-// TestAnotherVersion checks that the error between a sync and a client of different protocols has both versions.
+// TestAnotherVersion checks that the error has both versions if the sync and the client have different versions of the
+// protocol.
 func TestAnotherVersion(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	l, err := Listen(path)
@@ -224,7 +225,7 @@ func TestAnotherVersion(t *testing.T) {
 	}
 }
 
-// lingering is a Holder whose Entries returns a while after the request was canceled.
+// lingering is a Holder whose Entries method returns only some time after the request was canceled.
 type lingering struct {
 	fakeSource
 	started, closed chan struct{}

@@ -15,19 +15,20 @@ import (
 	"github.com/larder-dev/larder/store/query"
 )
 
-// ErrNoCollection says that the store has no collection with that id.
+// ErrNoCollection says that the store has no collection with the requested id.
 var ErrNoCollection = errors.New("no such collection in the store")
 
-// Source is the data of a store for commands: its file, the sync that holds the file, or a snapshot.
+// Source is the data that commands read: from a store's file, from the sync that has locked the file, or from a
+// snapshot.
 type Source interface {
-	// Status describes the file, its collections, and the sync that holds it, if any.
+	// Status describes the file, its collections, and the sync that has locked the file, if any.
 	Status(ctx context.Context) (Status, error)
 	// Entries calls fn with each entry that q selects, in key order, and returns the first error. fn may keep the
 	// entries. If the named object does not exist, fn is not called, and there is no error. After damage Entries
 	// continues with the readable entries and then returns an *UnreadableError. It decodes an entry only if a selector
 	// cannot be evaluated on its bytes.
 	Entries(ctx context.Context, q Query, fn func(entry.Entry) error) error
-	// Check verifies the whole file.
+	// Check verifies the whole file, and reports damage.
 	Check(ctx context.Context) (store.Report, error)
 	// Close releases the file or the connection.
 	Close() error
@@ -35,28 +36,30 @@ type Source interface {
 
 // Query selects objects of one collection.
 type Query struct {
-	// Collection is the id of the collection. Required.
+	// Collection is the id of the collection; it is required.
 	Collection string
-	// Namespace selects one namespace. Empty selects all, and cluster-scoped objects.
+	// Namespace selects objects in one namespace. If empty, objects of all namespaces and cluster-scoped objects are
+	// selected.
 	Namespace string
-	// Name selects one object. Empty selects all.
+	// Name selects the object with that name. If empty, all objects are selected.
 	Name string
-	// Selector is a label selector. Empty selects everything.
+	// Selector is a label selector. If empty, all objects are selected.
 	Selector string
-	// Fields is a field selector with the fields that query.Query supports. Empty selects everything.
+	// Fields is a field selector with the fields that query.Query supports. If empty, all objects are selected.
 	Fields string
-	// KeysOnly requests entries with only a key. Without a selector no record is read, so that the names of damaged and
-	// of sealed records are included.
+	// KeysOnly requests entries that have only a key. Without a selector the objects' records are not read, so the
+	// result includes the names of damaged and of sealed objects.
 	KeysOnly bool
-	// OmitManagedFields requests payloads without metadata.managedFields, where that saves time; see
+	// OmitManagedFields requests objects without metadata.managedFields, from Sources that can omit them quickly; see
 	// codec.OmitManagedFields.
 	OmitManagedFields bool
 }
 
-// selective reports whether q has a selector.
+// selective reports whether q has a label or field selector.
 func (q Query) selective() bool { return q.Selector != "" || q.Fields != "" }
 
-// prefix returns the key that q names, or the prefix of its namespace's keys.
+// prefix returns the key of the object that q names. If q names none, it returns the namespace, which begins the keys
+// of its objects.
 func (q Query) prefix() string {
 	if q.Namespace == "" {
 		return q.Name
@@ -64,12 +67,12 @@ func (q Query) prefix() string {
 	return q.Namespace + "/" + q.Name
 }
 
-// reaches reports whether a key is in the namespace and has the name that q selects.
+// reaches reports whether an object with the given key is in the namespace and has the name that q selects.
 func (q Query) reaches(key string) bool {
 	return key == q.prefix() || q.Name == "" && strings.HasPrefix(key, q.prefix())
 }
 
-// parse returns q without its name as a query of the store.
+// parse returns q as a query of package query, with parsed selectors. That query has no name.
 func (q Query) parse() (query.Query, error) {
 	parsed := query.Query{Namespace: q.Namespace}
 	var err error
@@ -86,13 +89,14 @@ func (q Query) parse() (query.Query, error) {
 	return parsed, nil
 }
 
-// reading passes selected entries of a collection to fn.
+// reading is one execution of a Query: it passes the selected entries of a collection to the function fn.
 type reading struct {
 	query   Query
 	codec   codec.Codec
 	selects func(entry.Entry) (bool, error)
 	fn      func(entry.Entry) error
-	// unreadable has the damaged entries, even if the query might not select them: their contents are unknown.
+	// unreadable lists the damaged entries. It includes entries that q might not select, since their contents are
+	// unknown.
 	unreadable UnreadableError
 }
 
@@ -105,7 +109,7 @@ func newReading(c Collection, q Query, fn func(entry.Entry) error) (*reading, er
 	return &reading{query: q, codec: d.codec, selects: parsed.ForEntries(d.codec), fn: fn}, nil
 }
 
-// take passes e to fn if it is selected.
+// take passes the entry e to the function fn if the query selects e.
 func (r *reading) take(e entry.Entry) error {
 	if !r.query.reaches(e.Key) {
 		return nil

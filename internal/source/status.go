@@ -13,46 +13,47 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// Status describes a store's file. It is also the output of `larder status -o json`.
+// Status describes a store or a snapshot. It is also the output of `larder status -o json`.
 type Status struct {
-	// Store is the file's name.
+	// Store is the name of the file.
 	Store string `json:"store"`
 	// Bytes is the file's size, and FreeBytes the size of its free pages.
 	Bytes     int64 `json:"bytes"`
 	FreeBytes int64 `json:"freeBytes"`
-	// WrittenBytes is what Sync has written to the file, in whole pages; 0 without a running sync.
+	// WrittenBytes is how many bytes the running sync has written to the file, in whole pages; 0 if no sync runs.
 	WrittenBytes int64 `json:"writtenBytes,omitempty"`
-	// Error is why changes cannot be written to the file; empty if they can.
+	// Error is why changes cannot be written to the store's file; empty if they can be.
 	Error string `json:"error,omitempty"`
-	// Sync is the process that holds the file; nil if there is none.
+	// Sync is the process that has locked the store's file; nil if there is none.
 	Sync *Sync `json:"sync,omitempty"`
-	// ServeMemory is the memory budget of a Sync that serves objects; nil if it does not.
+	// ServeMemory is the memory budget of a sync that serves objects over the Kubernetes API; nil if it does not serve
+	// them.
 	ServeMemory *ServeMemory `json:"serveMemory,omitempty"`
-	// Snapshot is a snapshot's description of itself; nil for a store.
+	// Snapshot is what a snapshot's file says about the snapshot; nil for a store.
 	Snapshot    *SnapshotInfo `json:"snapshot,omitempty"`
 	Collections []Collection  `json:"collections"`
 }
 
-// Sync describes a running sync.
+// Sync describes a running process of larder sync.
 type Sync struct {
 	PID     int       `json:"pid"`
 	Version string    `json:"version"`
 	Started time.Time `json:"started"`
-	// Listen is the address of health and metrics; empty if they are not served.
+	// Listen is the address at which the sync serves its health and metrics; empty if it does not serve them.
 	Listen string `json:"listen,omitempty"`
-	// Metrics is the URL of the metrics, if they are not at Listen.
+	// Metrics is the URL of the metrics, if they are served at another address than Listen.
 	Metrics string `json:"metrics,omitempty"`
 }
 
-// ServeMemory is the memory budget of a running sync for responses.
+// ServeMemory is the memory budget of a running sync for the responses of its Kubernetes API.
 type ServeMemory struct {
 	Bytes     int64 `json:"bytes"`
 	UsedBytes int64 `json:"usedBytes"`
-	// Refused is the number of requests rejected for lack of memory.
+	// Refused is the number of requests that were rejected for lack of memory.
 	Refused int64 `json:"refused"`
 }
 
-// Collection describes one collection.
+// Collection describes one collection of a store or snapshot.
 type Collection struct {
 	ID         string   `json:"id"`
 	Group      string   `json:"group"`
@@ -63,76 +64,83 @@ type Collection struct {
 	ShortNames []string `json:"shortNames,omitempty"`
 	Namespaced bool     `json:"namespaced"`
 	Categories []string `json:"categories,omitempty"`
-	// RequestedAs are the names by which larder sync was asked for the resource. Elsewhere are the names that mean
-	// another resource of the API server.
+	// RequestedAs are the names by which the user has asked larder sync for the resource. Elsewhere are the names of
+	// the resource that mean another resource of the API server.
 	RequestedAs []string `json:"requestedAs,omitempty"`
 	Elsewhere   []string `json:"elsewhere,omitempty"`
-	// Retired: the API server serves the resource only in other versions.
+	// Retired says that the API server serves the resource only in other versions.
 	Retired bool `json:"retired,omitempty"`
-	// Columns are the additionalPrinterColumns of a custom resource.
+	// Columns are the additionalPrinterColumns of a custom resource's definition.
 	Columns        []entry.Column `json:"columns,omitempty"`
 	Namespace      string         `json:"namespace,omitempty"`
 	LabelSelector  string         `json:"labelSelector,omitempty"`
 	FieldSelector  string         `json:"fieldSelector,omitempty"`
 	ShardSelector  string         `json:"shardSelector,omitempty"`
 	Representation string         `json:"representation"`
-	// Sealed: the objects are stored sealed, and need a key. PlainText: objects that were stored before there was a key
-	// are still readable in the file.
+	// Sealed says that objects are stored encrypted, and readable only with a key. PlainText says that objects that
+	// were stored before there was a key are still in the file, unencrypted.
 	Sealed    bool `json:"sealed,omitempty"`
 	PlainText bool `json:"plainText,omitempty"`
-	// Persistent is false if a running sync keeps the objects in memory only.
+	// Persistent is false if a running sync keeps the objects in memory only, not in the file.
 	Persistent      bool   `json:"persistent"`
 	Objects         int    `json:"objects"`
 	ResourceVersion string `json:"resourceVersion"`
-	// Complete: a whole list has been stored. An empty complete collection had no objects when it was listed.
+	// Complete says that a whole list has been stored. A complete collection without objects was therefore empty on the
+	// API server.
 	Complete bool `json:"complete"`
-	// MustRelist is why a watch cannot resume from the contents; empty if it can.
+	// MustRelist is why a watch cannot resume from the stored objects, so that they must be listed again; empty if it
+	// can.
 	MustRelist string `json:"mustRelist,omitempty"`
-	// LeftOut are the rejected objects, as "key@resourceVersion: reason". LeftOutMore: there may be more.
+	// LeftOut lists objects that could not be stored, as "key@resourceVersion: reason". LeftOutMore says that there may
+	// be more.
 	LeftOut     []string `json:"leftOut,omitempty"`
 	LeftOutMore bool     `json:"leftOutMore,omitempty"`
-	// Transform is the version of the transform that changed the objects; empty if there was none.
+	// Transform is the version of the transform function that changed the objects before they were stored; empty if
+	// there was none.
 	Transform string `json:"transform,omitempty"`
-	// Notes are the known defects of the contents, except for their age; see entry.Info.Notes and LastContact.
+	// Notes are the known defects of the stored objects. They omit the defect of age, which LastContact shows; see
+	// entry.Info.Notes.
 	Notes []entry.Note `json:"notes,omitempty"`
-	// LastContact is when the server last confirmed or changed the contents; zero if never.
+	// LastContact is when the API server last confirmed or changed the stored objects; zero if never.
 	LastContact time.Time `json:"lastContact,omitzero"`
-	// Handlers are the durable handlers with a cursor in the collection.
+	// Handlers are the durable event handlers that process the changes of the collection.
 	Handlers []Handler `json:"handlers,omitempty"`
-	// Changes describes the changelog for larder watch --since; nil if there is none.
+	// Changes describes the changelog that larder watch --since reads; nil if there is none.
 	Changes *Changes `json:"changes,omitempty"`
-	// Live is the state of the running mirror; nil if no sync mirrors the collection.
+	// Live describes the mirror of the collection in a running sync; nil if no sync mirrors the collection.
 	Live *Live `json:"live,omitempty"`
 	// TakenAt is when the snapshot was taken; zero for a store.
 	TakenAt time.Time `json:"takenAt,omitzero"`
-	// Filtered and Redacted list the parts of the collection that the snapshot omits, one per entry.
+	// Filtered and Redacted list the objects and the fields that the snapshot omits, one kind per entry.
 	Filtered []string `json:"filtered,omitempty"`
 	Redacted []string `json:"redacted,omitempty"`
 	// Namespaces are the namespaces to which the snapshot was limited; empty means all.
 	Namespaces []string `json:"namespaces,omitempty"`
-	// Guessed says that Namespaced is a guess: neither the description nor an object proves it.
+	// Guessed says that Namespaced is a guess: neither the stored description nor an object's key proves it.
 	Guessed bool `json:"-"`
 }
 
-// Handler describes a durable handler by its cursor in the file.
+// Handler describes a durable event handler by its cursor in the file: the last change that it has acknowledged.
 type Handler struct {
 	Name string `json:"name"`
-	// Behind is the maximum number of changes that it has not acknowledged.
+	// Behind is the maximum number of changes that the handler has not acknowledged.
 	Behind uint64 `json:"behind"`
-	// Failing is the number of keys with changes that are not acknowledged, although later changes of other keys are.
+	// Failing is the number of keys whose change the handler has not acknowledged, although it has acknowledged later
+	// changes of other keys.
 	Failing int `json:"failing"`
-	// Replaying: the handler is receiving all objects.
+	// Replaying says that the handler receives all objects again.
 	Replaying bool `json:"replaying,omitempty"`
 }
 
-// Changes describes the changelog of a collection.
+// Changes describes the changelog of a collection, which records changes for readers that resume.
 type Changes struct {
-	// KeptFor is the retention as a time.Duration text. It counts only the time during which the store is open.
+	// KeptFor is how long changes are kept, as the text of a time.Duration. Only the time during which the store is
+	// open counts.
 	KeptFor string `json:"keptFor"`
-	// Oldest and Last are the lowest and the highest offset from which a watch can resume.
+	// Oldest and Last are the lowest and the highest changelog offset from which a watch can resume.
 	Oldest uint64 `json:"oldest"`
 	Last   uint64 `json:"last"`
-	// Feed identifies the changelog to which these offsets belong: see store.Store.ChangelogID.
+	// Feed is the id of the changelog (store.Store.ChangelogID). Oldest and Last are only valid with the same id.
 	Feed string `json:"feed,omitempty"`
 }
 
@@ -143,7 +151,7 @@ func changesOf(k consumer.Kept, feed string) *Changes {
 	return &Changes{KeptFor: k.For.String(), Oldest: k.Oldest, Last: k.Last, Feed: feed}
 }
 
-// handlersOf returns the durable handlers of a collection.
+// handlersOf converts the cursors of a collection to descriptions of its durable event handlers.
 func handlersOf(infos []consumer.Info) []Handler {
 	var all []Handler
 	for _, h := range infos {
@@ -152,58 +160,64 @@ func handlersOf(infos []consumer.Info) []Handler {
 	return all
 }
 
-// Live describes a collection that a running sync mirrors.
+// Live describes how a running sync mirrors a collection.
 type Live struct {
-	// Encoding is the encoding requested from the server: "protobuf", or "JSON", possibly with the reason.
+	// Encoding is the encoding that the sync requests from the API server: "protobuf", or "JSON", possibly with the
+	// reason.
 	Encoding string `json:"encoding"`
-	// Source is none, disk or live: see informer.Source.
+	// Source says where the collection's present objects come from: none, disk or live; see informer.Source.
 	Source string `json:"source"`
-	// Since is when Source last changed, in the running sync.
+	// Since is when Source last changed while the sync was running.
 	Since  time.Time `json:"since,omitzero"`
 	Synced bool      `json:"synced"`
-	// ListOnly: the server allows list, but not watch; the objects come from the last list. See reflector.Status.
+	// ListOnly says that the API server allows the sync to list the resource, but not to watch it. The objects come
+	// from the last list. See reflector.Status.
 	ListOnly bool `json:"listOnly,omitempty"`
-	// NoNamespace: the collection's namespace does not exist on the API server.
+	// NoNamespace says that the collection's namespace does not exist on the API server.
 	NoNamespace bool `json:"noNamespace,omitempty"`
-	// State is the reflector's state.
+	// State is the state of the reflector, which lists and watches the resource.
 	State string `json:"state"`
-	// Seed says what replaced the first list, or why nothing did; may be empty.
+	// Seed says which stored data replaced the first list, or why none did. It may be empty.
 	Seed    string `json:"seed,omitempty"`
 	Resumes int    `json:"resumes"`
-	// Relists counts relists by reason; it excludes the list of a cold start. Lists counts all lists.
+	// Relists counts relists by reason. The first list of a collection without stored objects does not count. Lists
+	// counts all lists.
 	Relists map[string]int `json:"relists,omitempty"`
 	Lists   int            `json:"lists"`
-	// Pages is the number of requests of all lists.
+	// Pages is the number of requests that all lists together have made.
 	Pages   int `json:"pages"`
 	Watches int `json:"watches"`
-	// BytesReceived is the size of the server's responses for this resource since the start, compressed as received.
+	// BytesReceived is the size of the API server's responses for this resource since the sync was started, compressed
+	// as received.
 	BytesReceived int64 `json:"bytesReceived"`
-	// Pending is the number of received events that are not stored yet. Skipped objects could not be stored.
+	// Pending is the number of received events that are not stored yet. Skipped is the number of objects that could not
+	// be stored.
 	Pending int `json:"pending"`
 	Skipped int `json:"skipped"`
-	// Rewriting is why the objects must be listed again to be rewritten; empty if they need not.
+	// Rewriting is why the sync must list the objects again to store them in another form; empty if it need not.
 	Rewriting string `json:"rewriting,omitempty"`
-	// Unguarded lists changes of the server that would go unnoticed, and why.
+	// Unguarded lists kinds of changes on the API server that the sync would not notice, with the reasons.
 	Unguarded []string `json:"unguarded,omitempty"`
-	// Error is why the connection or the store is degraded; empty if neither is.
+	// Error is why the connection to the API server or the store is degraded; empty if neither is.
 	Error string `json:"error,omitempty"`
-	// Uncommitted: commits fail, and the collection has changed since the last commit. Commands read the file, which is
-	// behind the sync; Collection.LastContact is the file's.
+	// Uncommitted says that the collection has changed since the last commit, and that commits fail. Commands read the
+	// file, whose objects and LastContact are then older than the sync's.
 	Uncommitted bool `json:"uncommitted,omitempty"`
-	// Forbidden is set while the server returns 403 and the collection is not live. It has commands that show which of
-	// the required verbs the server denies.
+	// Forbidden has commands that show which of the required verbs the API server denies. It is set while the API
+	// server responds with 403 and the collection is not live.
 	Forbidden string `json:"forbidden,omitempty"`
-	// Optional is true if --all or a category selected the resource. While it is forbidden, readiness and larder wait
-	// ignore it.
+	// Optional says that the resource was selected by --all or by a category, not by its name. While the API server
+	// forbids it, readiness and larder wait ignore it.
 	Optional bool `json:"optional,omitempty"`
-	// Trouble is Error without the parts that differ between resources with the same fault. If empty, use Error.
+	// Trouble is the part of Error that is the same for all resources with the same fault, so that these can be
+	// grouped. If it is empty, use Error.
 	Trouble string `json:"trouble,omitempty"`
-	// IncidentTotals counts, by cause, how often objects differed from the server's state: see
+	// IncidentTotals counts, by cause, how often stored objects differed from those on the API server: see
 	// informer.Status.Incidents.
 	IncidentTotals map[string]int `json:"incidentTotals,omitempty"`
 }
 
-// RelistCount returns the sum of l.Relists.
+// RelistCount returns the total number of relists, for whatever reason.
 func (l Live) RelistCount() int {
 	n := 0
 	for _, c := range l.Relists {
@@ -212,7 +226,7 @@ func (l Live) RelistCount() int {
 	return n
 }
 
-// NewCollection returns the description of a stored collection.
+// NewCollection returns the description of a collection for commands.
 func NewCollection(info entry.Info) Collection {
 	id := info.Identity
 	c := Collection{
@@ -233,7 +247,7 @@ func NewCollection(info entry.Info) Collection {
 	return c
 }
 
-// Sort sorts collections for display: by resource, then the newest version first, then by scope.
+// Sort sorts collections for display: by resource, with the newest version first, and then by scope.
 func Sort(all []Collection) {
 	slices.SortFunc(all, func(a, b Collection) int {
 		return cmp.Or(
@@ -245,13 +259,13 @@ func Sort(all []Collection) {
 	})
 }
 
-// SetResource sets the description of the resource.
+// SetResource sets the fields that describe the collection's resource: its kind, names, columns and scope.
 func (c *Collection) SetResource(r entry.ResourceInfo) {
 	c.Kind, c.Singular, c.ShortNames, c.Namespaced = r.Kind, r.Singular, r.ShortNames, r.Namespaced
 	c.Categories, c.Columns, c.RequestedAs = r.Categories, r.Columns, r.RequestedAs
 }
 
-// ResourceInfo returns the description that SetResource sets.
+// ResourceInfo returns the description of the collection's resource.
 func (c Collection) ResourceInfo() entry.ResourceInfo {
 	return entry.ResourceInfo{
 		Kind: c.Kind, Singular: c.Singular, ShortNames: c.ShortNames, Namespaced: c.Namespaced, Categories: c.Categories,
@@ -259,7 +273,7 @@ func (c Collection) ResourceInfo() entry.ResourceInfo {
 	}
 }
 
-// Named returns the resource of the collection with its kind, names and columns.
+// Named returns the collection's resource with its kind and its names, also those that mean another resource.
 func (c Collection) Named() Resource {
 	return Resource{GroupVersionResource: c.GVR(), ResourceInfo: c.ResourceInfo(), Elsewhere: c.Elsewhere,
 		Retired: c.Retired}

@@ -8,15 +8,16 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// maxListed is the maximum number of problems that an UnreadableError lists.
+// maxListed is the maximum number of problems that an UnreadableError lists in words.
 const maxListed = 20
 
-// UnreadableError lists damaged objects. All other objects have been read.
+// UnreadableError lists damaged objects. All other selected objects have been read.
 type UnreadableError struct {
-	// Count is the number of unreadable objects; if AtLeast is set, the number of those known to be missing.
+	// Count is the number of unreadable objects. If AtLeast is set there may be more, which are not known.
 	Count   int
 	AtLeast bool
-	// Problems has one line for each object, or for each block of a snapshot. More is the number of omitted lines.
+	// Problems describes each unreadable object, or each damaged block of a snapshot, in a line. More is the number of
+	// further lines, which are omitted.
 	Problems []string
 	More     int
 }
@@ -43,7 +44,7 @@ func (e *UnreadableError) Error() string {
 // Unwrap makes errors.Is(err, entry.ErrDamaged) true.
 func (e *UnreadableError) Unwrap() error { return entry.ErrDamaged }
 
-// Merge adds the contents of another UnreadableError.
+// Merge adds the unreadable objects of another UnreadableError to e.
 func (e *UnreadableError) Merge(other *UnreadableError) {
 	e.Count += other.Count
 	e.AtLeast = e.AtLeast || other.AtLeast
@@ -53,7 +54,7 @@ func (e *UnreadableError) Merge(other *UnreadableError) {
 	e.Problems = e.Problems[:listed]
 }
 
-// errOrNil returns e if it has a problem, and nil otherwise.
+// errOrNil returns e if it has unreadable objects, and nil otherwise.
 func (e *UnreadableError) errOrNil() error {
 	if e.Count == 0 {
 		return nil
@@ -61,7 +62,7 @@ func (e *UnreadableError) errOrNil() error {
 	return e
 }
 
-// add records damage and returns nil. It returns any other error unchanged.
+// add adds err to e and returns nil, if err is about damaged objects. It returns any other error unchanged.
 func (e *UnreadableError) add(err error) error {
 	var other *UnreadableError
 	switch {

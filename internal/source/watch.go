@@ -7,68 +7,74 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// EventType is the type of an Event, in the words of the API server's watches.
+// EventType is the type of an Event, named as in watches of the API server.
 type EventType string
 
-// The types.
+// Types of an Event.
 const (
-	// Added: the object was created, or began to match the selectors.
+	// Added says that the object was created, or that it began to match the selectors.
 	Added EventType = "ADDED"
-	// Modified: the object has changed. After Since the object may also have begun to match.
+	// Modified says that the object has changed. In a watch with WatchQuery.Since the object may also have begun to
+	// match the selectors.
 	Modified EventType = "MODIFIED"
-	// Deleted: the object was deleted, or no longer matches. Entry is its last known state, or has only the key.
+	// Deleted says that the object was deleted, or that it no longer matches the selectors. Entry is its last known
+	// state, or has only its key.
 	Deleted EventType = "DELETED"
-	// Bookmark has no entry. All events up to Seq have been sent, and no other event is pending.
+	// Bookmark has no object. It says that all events up to Seq have been sent, and that no further event is waiting.
 	Bookmark EventType = "BOOKMARK"
 )
 
-// Event is a change of one object, or a Bookmark.
+// Event is a change of one object, or a Bookmark, which marks a position in the watch.
 type Event struct {
 	Type  EventType
 	Entry entry.Entry
-	// Seq is the changelog offset after which a reader of all events up to this one can resume (WatchQuery.Since). It
-	// is 0 without a changelog, and for the objects of a list.
+	// Seq is the changelog offset of the event, for WatchQuery.Since: a reader of all events so far can resume after
+	// it. It is 0 for the objects of a list, and in a watch of a collection without a changelog.
 	Seq uint64
-	// Listed: the Bookmark is the end of the list that WatchQuery.List requested.
+	// Listed says that the Bookmark ends the list that WatchQuery.List has requested.
 	Listed bool
 }
 
-// WatchQuery selects the objects of one collection for a watch.
+// WatchQuery selects the objects of one collection whose changes a watch sends.
 type WatchQuery struct {
 	Query
-	// List requests the existing objects first, as Added.
+	// List requests the existing objects first, as Added events.
 	List bool
-	// Since requests the changes after a changelog offset first; it excludes List. Default: changes from now on.
+	// Since requests all changes after this changelog offset. It cannot be combined with List. Default: only changes
+	// from now on.
 	Since *uint64
 }
 
-// Watcher is a Source that sends changes: a store's file, or the sync that holds it. Other Sources do not change.
+// Watcher is a Source that can send changes: a store's file, or the sync that has locked it. A snapshot does not
+// change.
 type Watcher interface {
-	// Watch calls fn for each change of selected objects, at least once, and in order for each object. First it sends a
-	// Bookmark with the position at which the watch begins, then the events, and a Bookmark whenever it has caught up.
-	// It may combine several changes of an object in quick succession.
+	// Watch calls fn for each change of a selected object, at least once, and in order for each object. The first event
+	// is a Bookmark with the position at which the watch begins. A further Bookmark follows whenever all events so far
+	// have been sent. Several changes of an object in quick succession may be combined into one.
 	//
-	// It returns the cause of ctx when ctx ends, or fn's error. It returns ErrNotLive when all events are sent and no
-	// sync mirrors the collection, consumer.ErrNotKept or *consumer.SinceError if Since is not available, and ErrSlow
-	// or ErrStopping.
+	// Watch returns the cause of ctx when ctx ends, or the error of fn. It returns ErrNotLive when all events are sent
+	// and no sync mirrors the collection. It returns consumer.ErrNotKept or *consumer.SinceError if changes after Since
+	// are not available, and ErrSlow or ErrStopping if the sync ends the watch.
 	Watch(ctx context.Context, q WatchQuery, fn func(Event) error) error
 }
 
-// Errors of watches.
+// Errors that end watches.
 var (
-	// ErrNotLive: no sync mirrors the collection, so it does not change. All events have been sent.
+	// ErrNotLive says that all events have been sent, and that no sync mirrors the collection, so that it does not
+	// change.
 	ErrNotLive = errors.New("no sync mirrors it, so it does not change")
-	// ErrSlow: the reader took no events for so long that the sync, which has no changelog, dropped the watch.
+	// ErrSlow says that the sync has dropped the watch of a collection without a changelog, because its reader took no
+	// events for too long.
 	ErrSlow = errors.New("the reader of the watch was too slow, and changes were left out")
-	// ErrStopping: the sync is stopping.
+	// ErrStopping says that the sync that sends the events is stopping.
 	ErrStopping = errors.New("the sync that was watched has stopped")
-	// ErrSilent: the sync has not answered for half a minute.
+	// ErrSilent says that the sync that sends the events has not answered for half a minute.
 	ErrSilent = errors.New("the sync that was watched does not answer any more")
 
 	errListSince = errors.New("a watch begins with the list or after a number, not with both")
 )
 
-// check rejects invalid queries.
+// check returns an error for an invalid WatchQuery.
 func (q WatchQuery) check() error {
 	if q.List && q.Since != nil {
 		return errListSince

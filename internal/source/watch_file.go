@@ -10,10 +10,10 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// Watch implements Watcher with the changelog of the store (store.Collection.RetainChanges), which has committed
-// changes, like every other read of the file. Nothing is queued: a slow reader resumes at its position, as long as the
-// changelog reaches back to it. Without a changelog Watch fails with consumer.ErrNotKept, unless the collection cannot
-// change.
+// Watch implements Watcher. It reads the changelog of the collection (store.Collection.RetainChanges), which has
+// committed changes, like every other read of the file. Events are not queued: a slow reader continues at its position,
+// as long as the changelog reaches back to it. Watch fails with consumer.ErrNotKept for a collection that can change
+// but has no changelog.
 func (f *File) Watch(ctx context.Context, q WatchQuery, fn func(Event) error) error {
 	err := f.watch(ctx, q, fn)
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
@@ -46,7 +46,7 @@ func (f *File) watch(ctx context.Context, q WatchQuery, fn func(Event) error) er
 	case live || q.Since != nil:
 		return fmt.Errorf("changes of %s: %w", info.Identity, consumer.ErrNotKept)
 	default:
-		w.at = 0 // an offset is useless without a changelog
+		w.at = 0 // without a changelog nothing can resume at an offset
 	}
 	if err := w.begin(ctx); err != nil {
 		return err
@@ -57,7 +57,7 @@ func (f *File) watch(ctx context.Context, q WatchQuery, fn func(Event) error) er
 	return w.run(ctx)
 }
 
-// fileWatch is one watch of a collection with a changelog.
+// fileWatch is one watch of a collection through its changelog.
 type fileWatch struct {
 	file      *File
 	view      *store.View
@@ -65,30 +65,30 @@ type fileWatch struct {
 	query     WatchQuery
 	selection *selection
 	fn        func(Event) error
-	// keeps: the collection has a changelog. If not, the watch ends after the list.
+	// keeps says that the collection has a changelog. Without one the watch ends after the list.
 	keeps bool
-	// at is the offset up to which all changes are sent.
+	// at is the changelog offset up to which all changes are sent.
 	at uint64
-	// listedTo is the last offset at the time when the selection was complete. For changes up to it the selection may
-	// not show whether the object matched before.
+	// listedTo is the last changelog offset at the time when all matching objects were in the selection. For a change
+	// up to that offset, the selection may not show whether its object matched before.
 	listedTo uint64
-	// listing: the events are part of the list, and have no offset to resume from.
+	// listing says that the list is being sent, so that events have no offset to resume from.
 	listing bool
 }
 
-// begin sends the Bookmark with which the watch begins, and the list if it was requested. It adds the matching objects
-// to the selection.
+// begin sends the Bookmark at the position where the watch begins, and then the list if it was requested. It adds the
+// matching objects to the selection. During the list, two changelog offsets are kept:
 //
 //	at         last offset before the list; or Since
 //	listedTo   last offset after the list
 //
-// Changes between the two are sent again, as part of the list. So no change between the list and the later events is
-// missing, and the offset at the end of the list is not older than any object in the list. No object goes back to an
-// older state either: see send.
+// The changes between the two are sent again, as part of the list. So no change between the list and the later events
+// is missing, and the offset at the end of the list is not older than any object in the list. The method send ensures
+// that no object goes back to an older state.
 func (w *fileWatch) begin(ctx context.Context) error {
 	if since := w.query.Since; since != nil {
 		w.at = *since
-		if _, err := w.view.Changes(ctx, w.at); err != nil { // fail before anything is sent
+		if _, err := w.view.Changes(ctx, w.at); err != nil { // an error is returned before any event is sent
 			return err
 		}
 	}
@@ -119,7 +119,7 @@ func (w *fileWatch) begin(ctx context.Context) error {
 	return w.fn(Event{Type: Bookmark, Seq: w.at, Listed: true})
 }
 
-// listAgain sends the changes that were made while the objects were listed.
+// listAgain sends, as part of the list, the changes that were made while the objects were listed.
 func (w *fileWatch) listAgain(ctx context.Context) error {
 	if err := w.known(ctx); err != nil || !w.keeps {
 		return err
@@ -140,10 +140,10 @@ func (w *fileWatch) known(ctx context.Context) error {
 	return err
 }
 
-// run sends changes until ctx ends, or until the collection cannot change any more.
+// run sends changes from the changelog until ctx ends, or until the collection cannot change any more.
 func (w *fileWatch) run(ctx context.Context) error {
 	for {
-		changed := w.view.Changed() // before the read, so that no change is missed
+		changed := w.view.Changed() // taken before the read, so that no change is missed
 		more, err := w.page(ctx)
 		switch {
 		case ctx.Err() != nil:
@@ -163,7 +163,7 @@ func (w *fileWatch) run(ctx context.Context) error {
 	}
 }
 
-// page sends the next page of changes and reports whether more are available.
+// page sends one page of changes from the changelog. It reports whether the changelog has more.
 func (w *fileWatch) page(ctx context.Context) (more bool, err error) {
 	p, err := w.view.Changes(ctx, w.at)
 	if err != nil {
@@ -188,7 +188,8 @@ func (w *fileWatch) page(ctx context.Context) (more bool, err error) {
 
 func (w *fileWatch) send(ctx context.Context, c consumer.Change) error {
 	if w.query.List && c.Type == entry.Delete && c.Seq <= w.listedTo {
-		// The list may have an object that was created later under this name. Its event follows, if it still exists.
+		// The list may contain an object that was created later under the same name. If that object still exists, its
+		// own event follows, and the deletion is not sent.
 		if now, err := w.view.Get(ctx, c.Key); now != nil || err != nil {
 			return err
 		}

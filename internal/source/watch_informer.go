@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// watchQueue is the maximum number of queued events of a reader, and putTimeout how long the informer's handler
-	// waits if the queue is full.
+	// watchQueue is the maximum number of events that are queued for a watch's reader. putTimeout is how long the
+	// informer's event handler waits if the queue is full.
 	watchQueue = 1024
 	putTimeout = 30 * time.Second
 )
@@ -25,12 +25,13 @@ type Informer interface {
 	HasSyncedChecker() cache.DoneChecker
 }
 
-// WatchInformer implements Watcher.Watch with a running informer of unstructured objects or of metadata, for a
-// collection without a changelog. Its events have no Seq. Without List it begins once the informer has synced. Its
-// handler receives all objects and selects the requested ones. If 1,024 events are queued the handler waits for the
-// reader. The watch ends with ErrSlow if the reader then takes none for half a minute.
+// WatchInformer watches a collection without a changelog, as Watcher.Watch does, through its running informer of
+// unstructured objects or metadata. Its events have no Seq. Without List the watch begins once the informer has synced.
+// WatchInformer adds an event handler to the informer, which receives all objects and queues the events of selected
+// ones. If 1,024 events are queued the handler waits for the reader. If the reader then takes none for half a minute,
+// the watch ends with ErrSlow.
 //
-// The caller must cancel ctx to stop the informer, since the informer waits for the handler.
+// To stop the informer, the caller must also cancel ctx, since the informer waits for the handler.
 func WatchInformer(ctx context.Context, inf Informer, q WatchQuery, fn func(Event) error) (err error) {
 	s, err := newSelection(q.Query)
 	if err := errors.Join(err, q.check()); err != nil {
@@ -57,13 +58,13 @@ func WatchInformer(ctx context.Context, inf Informer, q WatchQuery, fn func(Even
 		return err
 	}
 	defer func() {
-		cancel(nil) // releases a handler that waits for the queue
+		cancel(nil) // a handler that waits for the queue returns
 		err = errors.Join(err, inf.RemoveEventHandler(handle))
 	}()
 	return h.pass(handle, fn)
 }
 
-// informerWatch is the informer's handler of one watch. The informer calls its methods one at a time.
+// informerWatch is the informer's event handler for one watch. The informer calls its methods one at a time.
 type informerWatch struct {
 	ctx       context.Context
 	cancel    context.CancelCauseFunc
@@ -72,11 +73,11 @@ type informerWatch struct {
 	queue     chan Event
 }
 
-// pass sends queued events to the reader.
+// pass sends queued events to the watch's reader until the watch ends. handle reports when the list is in the queue.
 func (h *informerWatch) pass(handle cache.ResourceEventHandlerRegistration, fn func(Event) error) error {
 	listed := handle.HasSyncedChecker().Done()
 	for more := false; ; {
-		// Empty the queue first: when the handle has synced, the list is in the queue.
+		// The queue is emptied first: once the handle has synced, the whole list is in the queue.
 		select {
 		case e := <-h.queue:
 			if h.ctx.Err() != nil {
@@ -116,7 +117,7 @@ func (h *informerWatch) pass(handle cache.ResourceEventHandlerRegistration, fn f
 	}
 }
 
-// drain sends the events that are queued now.
+// drain sends the events that are in the queue now.
 func (h *informerWatch) drain(fn func(Event) error) error {
 	for {
 		select {
@@ -141,7 +142,8 @@ func (h *informerWatch) OnUpdate(_, obj any) { h.handle(obj, change{}, false) }
 // OnDelete implements cache.ResourceEventHandler.
 func (h *informerWatch) OnDelete(obj any) { h.handle(obj, change{deleted: true}, false) }
 
-// handle queues the event of a change, if there is one. If silent is set it only updates the selection.
+// handle queues the event of a change, if the watch's reader receives one. If silent is set it only records in the
+// selection whether the object matches.
 func (h *informerWatch) handle(obj any, c change, silent bool) {
 	if h.ctx.Err() != nil {
 		return
@@ -166,7 +168,7 @@ func (h *informerWatch) handle(obj any, c change, silent bool) {
 	}
 }
 
-// put queues an event. If the queue stays full for putTimeout it ends the watch with ErrSlow.
+// put adds an event to the queue. If the queue stays full for putTimeout, put ends the watch with ErrSlow.
 func (h *informerWatch) put(e Event) {
 	select {
 	case h.queue <- e:

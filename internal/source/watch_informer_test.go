@@ -13,7 +13,7 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// fakeInformer is an Informer with one handler, which the test calls.
+// fakeInformer is an Informer whose one event handler is called by the test.
 type fakeInformer struct {
 	synced, replayed done
 	handler          chan cache.ResourceEventHandler
@@ -43,7 +43,7 @@ func (f *fakeInformer) RemoveEventHandler(cache.ResourceEventHandlerRegistration
 
 func (f *fakeInformer) HasSyncedChecker() cache.DoneChecker { return f.synced }
 
-// TestWatchInformer checks that the calls of an informer's handler become events of the watch.
+// TestWatchInformer checks which events a watch sends when an informer calls the watch's event handler.
 func TestWatchInformer(t *testing.T) {
 	web, db := map[string]string{"app": "web"}, map[string]string{"app": "db"}
 	for _, tc := range []struct {
@@ -89,7 +89,7 @@ func TestWatchInformer(t *testing.T) {
 				err := <-ended
 				got = slices.CompactFunc(got, func(a, b string) bool { return a == b && a == "BOOKMARK 0" })
 				want := slices.CompactFunc(slices.Clone(tc.want), func(a, b string) bool { return a == b && a == "BOOKMARK 0" })
-				// The position of pauses is random.
+				// A BOOKMARK 0 is sent at every pause, and pauses are random.
 				pauses := func(s string) bool { return s == "BOOKMARK 0" }
 				wantEvents(t, tc.what, slices.DeleteFunc(got, pauses), err, errStop, slices.DeleteFunc(want, pauses)...)
 				if !f.removed {
@@ -100,8 +100,8 @@ func TestWatchInformer(t *testing.T) {
 	}
 }
 
-// TestWatchInformerGivesUpASlowReader checks that the watch ends, and its handler returns, if the queue stays full for
-// half a minute.
+// TestWatchInformerGivesUpASlowReader checks that a watch through an informer ends if the queue stays full for half a
+// minute, and that its event handler returns.
 func TestWatchInformerGivesUpASlowReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeInformer()
@@ -136,8 +136,8 @@ func TestWatchInformerGivesUpASlowReader(t *testing.T) {
 	})
 }
 
-// TestWatchInformerReleasesHandler checks that the end of a watch releases a handler that waits for the queue, since
-// the informer would wait for it.
+// TestWatchInformerReleasesHandler checks that an event handler that waits for the queue returns when the watch ends,
+// since the informer would wait for it.
 func TestWatchInformerReleasesHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeInformer()

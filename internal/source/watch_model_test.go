@@ -16,7 +16,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// replica is the state that a reader computes from events.
+// replica is the state of a collection that a watch's reader computes from the events.
 type replica struct {
 	objects map[string]string // resourceVersion by key
 	newest  map[string]int    // highest resourceVersion ever seen, by key
@@ -44,8 +44,8 @@ func (r *replica) take(t failer, e Event) {
 	}
 }
 
-// watchModel is a store that is written, closed and opened while a reader watches it, disconnects, and resumes after
-// its last offset.
+// watchModel is a model test of watches. A store is written, closed and opened, while a reader watches it, disconnects,
+// and resumes after the offset of its last event.
 type watchModel struct {
 	*rapid.T
 	w      *watched
@@ -57,7 +57,7 @@ type watchModel struct {
 var modelOps = []string{"+a/x", "+a/x app=web", "+a/y app=web", "+a/y app=db", "-a/x", "-a/y", "+b/x app=web", "+b/x",
 	"-b/x", "+b/z app=web", "-b/z"}
 
-// source returns the store as a Watcher: directly, or through the socket.
+// source returns a Watcher of the store: the File itself, or a client of its socket.
 func (m *watchModel) source() (src Watcher, closeAll func()) {
 	f := NewFile(m.w.st)
 	if !m.socket {
@@ -81,8 +81,8 @@ func (m *watchModel) source() (src Watcher, closeAll func()) {
 	}
 }
 
-// watch watches until enough returns true or ctx ends with errStop. The first watch begins with the list, later ones
-// resume.
+// watch reads events until enough returns true or ctx ends with errStop. The first watch begins with a list. Later
+// watches resume after the last offset.
 func (m *watchModel) watch(ctx context.Context, src Watcher, enough func(Event) bool) {
 	q := WatchQuery{Query: m.query, List: m.r.reached == 0}
 	if q.List {
@@ -93,7 +93,7 @@ func (m *watchModel) watch(ctx context.Context, src Watcher, enough func(Event) 
 	listing := q.List
 	err := src.Watch(ctx, q, func(e Event) error {
 		if listing && e.Type == Bookmark && !e.Listed {
-			return nil // no offset to resume from before the list has ended
+			return nil // without the whole list there is no offset to resume from
 		}
 		listing = false
 		m.r.take(m.T, e)
@@ -107,7 +107,8 @@ func (m *watchModel) watch(ctx context.Context, src Watcher, enough func(Event) 
 	}
 }
 
-// segment watches while it writes, and stops after a number of events, or when all writes are done.
+// segment runs one watch while objects are written. The watch stops after a random number of events, or when all
+// objects are written.
 func (m *watchModel) segment() {
 	ops := rapid.SliceOfN(rapid.SampledFrom(modelOps), 1, 6).Draw(m.T, "ops")
 	most := rapid.IntRange(0, 6).Draw(m.T, "events")
@@ -117,7 +118,7 @@ func (m *watchModel) segment() {
 	written := make(chan struct{})
 	go func() {
 		defer close(written)
-		defer cancel(errStop) // there may be no more events
+		defer cancel(errStop) // no further events may come
 		m.w.write(m, ops...)
 	}()
 	events := m.r.events
@@ -130,7 +131,7 @@ func (m *watchModel) segment() {
 	}
 }
 
-// selected returns the objects in the store that match the query.
+// selected returns the resourceVersions of the objects in the store that match the query, by key.
 func (m *watchModel) selected() map[string]string {
 	want := map[string]string{}
 	err := NewFile(m.w.st).Entries(context.Background(), m.query, func(e entry.Entry) error {
@@ -143,8 +144,8 @@ func (m *watchModel) selected() map[string]string {
 	return want
 }
 
-// TestWatchModel checks that a list and the later events lead to the final state, however often the reader or the store
-// restarts.
+// TestWatchModel checks that the events of a list and of later watches lead a reader to the store's final state,
+// however often the reader or the store is restarted.
 func TestWatchModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		dir, err := os.MkdirTemp(t.TempDir(), "")

@@ -12,7 +12,8 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// TestSocketWatches checks that a client receives the events and errors of the source.
+// TestSocketWatches checks that a watch through the socket has the same events and errors as a watch of the source
+// itself.
 func TestSocketWatches(t *testing.T) {
 	w := newWatched(t)
 	w.write(t, "+a/x app=web", "+a/y", "-a/y")
@@ -63,8 +64,8 @@ func TestSocketPassesWatchErrors(t *testing.T) {
 	}
 }
 
-// TestSlowReaderOfAWatch checks that a reader that does not read blocks neither the writer nor other readers, and
-// resumes at its position.
+// TestSlowReaderOfAWatch checks that a watch whose reader pauses blocks neither the writer nor other watches, and that
+// the reader continues at its position.
 func TestSlowReaderOfAWatch(t *testing.T) {
 	w := newWatched(t)
 	w.write(t, "+a/x")
@@ -99,8 +100,8 @@ func TestSlowReaderOfAWatch(t *testing.T) {
 	}
 }
 
-// TestCloseEndsWatches checks that Close of a server ends the watch of a client that has stopped reading, and waits for
-// it.
+// TestCloseEndsWatches checks that Server.Close ends a watch whose client has stopped reading, and waits for its
+// handler.
 func TestCloseEndsWatches(t *testing.T) {
 	ended := make(chan struct{})
 	src := &fakeSource{watch: func(ctx context.Context, _ WatchQuery, fn func(Event) error) error {
@@ -139,7 +140,7 @@ func TestCloseEndsWatches(t *testing.T) {
 	}
 }
 
-// TestDeadClientOfAWatch checks that a watch without events ends when its client disconnects.
+// TestDeadClientOfAWatch checks that the server ends a watch without events when its client disconnects.
 func TestDeadClientOfAWatch(t *testing.T) {
 	ended := make(chan struct{})
 	client, _ := serve(t, &fakeSource{watch: func(ctx context.Context, _ WatchQuery, fn func(Event) error) error {
@@ -155,7 +156,8 @@ func TestDeadClientOfAWatch(t *testing.T) {
 	<-ended
 }
 
-// TestDeadSyncOfAWatch checks that a watch ends if the sync no longer answers, and continues without events if it does.
+// TestDeadSyncOfAWatch checks that the client ends a watch if the sync no longer answers. While the sync answers, the
+// watch continues even without events.
 func TestDeadSyncOfAWatch(t *testing.T) {
 	for _, alive := range []bool{false, true} {
 		asked, enough := make(chan struct{}, 100), make(chan struct{})

@@ -19,18 +19,18 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// watched is a store of pods with a changelog, and its writer.
+// watched is a store with a collection of pods and a changelog, and writes to it.
 type watched struct {
 	path string
 	keep time.Duration
 	st   *store.Store
 	c    *store.Collection
 	rv   int
-	// every is the number of writes per commit. Default 1.
+	// every is how many writes are committed together. Default 1.
 	every int
 }
 
-// failer is the common part of testing.T and rapid.T.
+// failer has the methods of testing.T and rapid.T that the helpers need.
 type failer interface {
 	Helper()
 	Fatal(args ...any)
@@ -84,7 +84,8 @@ func (w *watched) id() entry.Identity {
 
 func (w *watched) query() Query { return Query{Collection: w.id().ID()} }
 
-// write applies operations such as "+a/x app=web" and "-a/x" in order. An object created again has a new UID.
+// write applies operations in order: "+a/x app=web" writes the pod a/x with that label, and "-a/x" deletes it. A pod
+// that is created again has a new UID.
 func (w *watched) write(t failer, ops ...string) {
 	t.Helper()
 	for _, op := range ops {
@@ -120,7 +121,7 @@ func (w *watched) flush(t failer) {
 	}
 }
 
-// last returns the offset of the last change.
+// last returns the changelog offset of the last change.
 func (w *watched) last(t failer) uint64 {
 	t.Helper()
 	kept, err := w.st.Kept(context.Background(), w.id())
@@ -132,7 +133,7 @@ func (w *watched) last(t failer) uint64 {
 
 var errStop = errors.New("enough")
 
-// inShort returns a short form of an event: ADDED a/x 7.
+// inShort returns a short form of an event, with its type, key and offset: ADDED a/x 7.
 func inShort(e Event) string {
 	switch {
 	case e.Listed:
@@ -143,7 +144,8 @@ func inShort(e Event) string {
 	return fmt.Sprintf("%s %s %d", e.Type, e.Entry.Key, e.Seq)
 }
 
-// watchUntil returns the events up to an event with the short form last, or up to the end of the watch.
+// watchUntil returns the short forms of a watch's events, up to the event with the short form last, or up to the end of
+// the watch.
 func watchUntil(ctx context.Context, src Watcher, q WatchQuery, last string) (all []string, err error) {
 	err = src.Watch(ctx, q, func(e Event) error {
 		all = append(all, inShort(e))
@@ -167,7 +169,7 @@ func wantEvents(t *testing.T, what string, got []string, err, wantErr error, wan
 
 func seq(n uint64) *uint64 { return &n }
 
-// TestWatchSince checks that a watch of a closed store's file sends the changes after an offset.
+// TestWatchSince checks that a watch of the file of a closed store sends the changes after a changelog offset.
 func TestWatchSince(t *testing.T) {
 	w := openWatched(t, filepath.Join(t.TempDir(), "s.db"), time.Hour)
 	w.write(t, "+a/x app=web", "+a/y app=web", "+b/z") // 1 to 3
@@ -189,7 +191,7 @@ func TestWatchSince(t *testing.T) {
 		{"a namespace", func(q *WatchQuery) { q.Namespace = "b" }, []string{"BOOKMARK 3", "MODIFIED b/z 7", "BOOKMARK 7"}},
 		{"a name", func(q *WatchQuery) { q.Namespace, q.Name = "a", "y" },
 			[]string{"BOOKMARK 3", "DELETED a/y 6", "BOOKMARK 7"}},
-		// An object that does not match may have matched at 3.
+		// An object that does not match now may have matched at offset 3.
 		{"a label", func(q *WatchQuery) { q.Selector = "app=web" },
 			[]string{"BOOKMARK 3", "DELETED a/x 4", "ADDED a/n 5", "DELETED a/y 6", "DELETED b/z 7", "BOOKMARK 7"}},
 		{"a field", func(q *WatchQuery) { q.Fields = "metadata.name=z" },
@@ -219,8 +221,8 @@ func TestWatchSince(t *testing.T) {
 	}
 }
 
-// TestWatchSelects checks that an object that begins or ceases to match is sent as ADDED or DELETED, as by the API
-// server.
+// TestWatchSelects checks that a watch with a selector sends an object that begins to match as ADDED, and one that
+// ceases to match as DELETED, as the API server does.
 func TestWatchSelects(t *testing.T) {
 	w := newWatched(t)
 	f := NewFile(w.st)
@@ -245,8 +247,8 @@ func TestWatchSelects(t *testing.T) {
 		"MODIFIED a/y 5", "BOOKMARK 5", "BOOKMARK 6", "DELETED a/y 7", "BOOKMARK 7", "BOOKMARK 8")
 }
 
-// TestWatchSinceListAhead checks the case that the list has an object that was created after the list's offset.
-// A reader that resumes from that offset must receive the DELETED event when the object no longer matches.
+// TestWatchSinceListAhead checks a list that includes an object which was created after the list's changelog offset. A
+// reader that resumes from that offset must receive the DELETED event when the object no longer matches.
 func TestWatchSinceListAhead(t *testing.T) {
 	w := newWatched(t)
 	w.write(t, "+a/x app=web")
@@ -255,7 +257,7 @@ func TestWatchSinceListAhead(t *testing.T) {
 	q.Selector = "app=web"
 	var all []string
 	err := f.Watch(t.Context(), q, func(e Event) error {
-		if len(all) == 0 { // the offset is known, and the list has not begun
+		if len(all) == 0 { // the watch has its offset, and the list has not begun
 			w.write(t, "+b/x app=web")
 		}
 		all = append(all, inShort(e))
@@ -297,7 +299,7 @@ func TestWatchWithoutChangelog(t *testing.T) {
 	w.close(t)
 }
 
-// TestWatchEnds checks that a watch ends with its context, and when its collection is no longer written.
+// TestWatchEnds checks that a watch ends when its context ends, and when its collection can no longer be written.
 func TestWatchEnds(t *testing.T) {
 	w := newWatched(t)
 	f := NewFile(w.st)

@@ -22,8 +22,8 @@ func isOneOf(all ...schema.GroupResource) func(context.Context, schema.GroupReso
 	return func(_ context.Context, r schema.GroupResource) (bool, error) { return slices.Contains(all, r), nil }
 }
 
-// TestUnknownWithheld checks that a right to all resources leads to an error while the withheld resources cannot be
-// determined, and that other rights still apply (issue 37).
+// TestUnknownWithheld checks that a right to all resources leads to an error if it cannot be determined which resources
+// are withheld, and that other rights still apply (issue 37).
 func TestUnknownWithheld(t *testing.T) {
 	hangs := func(context.Context, schema.GroupResource) (bool, error) { return false, context.DeadlineExceeded }
 	owner, ops, vera := user("larder"), user("joe", "ops"), user("vera")
@@ -67,7 +67,7 @@ func TestEverything(t *testing.T) {
 			}
 		}
 	}
-	// secrets.example.com is not the core resource.
+	// The resource secrets of another API group is not withheld like the core resource.
 	if !allowed(t, e, read(own, "get", "secrets.example.com", "")) {
 		t.Error("may not get what has a similar name")
 	}
@@ -91,7 +91,8 @@ func TestEverything(t *testing.T) {
 	}
 }
 
-// TestEverythingIsForOneUser checks that a user of the same name from another authenticator has no rights.
+// TestEverythingIsForOneUser checks that a user from another authenticator has no rights, even with the name of the
+// user who may read everything.
 func TestEverythingIsForOneUser(t *testing.T) {
 	token, err := access.NewStaticToken(access.NewToken(), "larder")
 	if err != nil {
@@ -215,7 +216,8 @@ func TestOfflineAccess(t *testing.T) {
 	}
 }
 
-// TestOfflineAccessToPaths checks that nonResourceURLs of a rule apply to its users only, and give them no resources.
+// TestOfflineAccessToPaths checks that the nonResourceURLs of a rule apply only to the rule's users, and give them no
+// right to resources.
 func TestOfflineAccessToPaths(t *testing.T) {
 	o := offline(t, accessFile)
 	prometheus := user("prometheus")
@@ -308,7 +310,7 @@ func TestOfflineAccessIsRefused(t *testing.T) {
 			t.Errorf("%q\n\tgot  %v\n\twant %s", c.text, err, c.want)
 		}
 	}
-	// The error lists all mistakes, up to ten.
+	// The error lists all mistakes in the file, up to ten.
 	var text strings.Builder
 	text.WriteString(head + "rules:\n")
 	for range 20 {
@@ -371,7 +373,7 @@ func TestFallbackAuthorizer(t *testing.T) {
 		allowed, fails    bool
 	}{
 		{yes, no, true, false},
-		{no, yes, false, false}, // upstream's denial is final
+		{no, yes, false, false}, // a denial of the first authorizer is final
 		{broken, yes, false, true},
 		{away, yes, true, false},
 		{away, no, false, false},
@@ -414,7 +416,7 @@ func TestRequire(t *testing.T) {
 	if !apierrors.IsInternalError(err) || strings.Contains(err.Error(), "token-of") {
 		t.Error(err)
 	}
-	// An error takes precedence over Allowed.
+	// An error takes precedence over a decision that allows the request.
 	if err := access.Require(t.Context(), fixed{Decision: yes.Decision, err: errors.New("x")}, a); err == nil {
 		t.Error("allowed though the authorizer failed")
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/larder-dev/larder/serve/access"
 )
 
-// deadlines is a ResponseRecorder that records deadlines.
+// deadlines is a ResponseRecorder that records the deadlines that a handler sets.
 type deadlines struct {
 	*httptest.ResponseRecorder
 	read, write []time.Time // in the order in which they were set
@@ -28,8 +28,8 @@ func (d *deadlines) SetWriteDeadline(t time.Time) error {
 
 func newDeadlines() *deadlines { return &deadlines{ResponseRecorder: httptest.NewRecorder()} }
 
-// TestDeadlines checks that the connection of a request has deadlines, that a watch has none, and that the connection
-// of a rejected request is closed without waiting for its body.
+// TestDeadlines checks that a request sets deadlines on its connection, and that a watch removes them. The connection
+// of a rejected request is closed without waiting for the request's body.
 func TestDeadlines(t *testing.T) {
 	watching := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/watch" {
@@ -58,7 +58,7 @@ func TestDeadlines(t *testing.T) {
 	}
 }
 
-// TestHeadersOfRefusals checks the headers of a 401 and a 403 against kube-apiserver's.
+// TestHeadersOfRefusals checks that a 401 and a 403 have the same headers as kube-apiserver's.
 func TestHeadersOfRefusals(t *testing.T) {
 	h := handler(reached, byToken{}, access.Limits{})
 	for protocol, want := range map[int]string{1: "", 2: "close"} {

@@ -2,7 +2,7 @@ package access
 
 import "bytes"
 
-// ParseTokens returns the users of a token file, for fuzzing.
+// ParseTokens parses a token file and returns its users, for fuzzing.
 func ParseTokens(data []byte) ([]User, error) {
 	all, err := parseTokens(data, func(int, string) {})
 	users := make([]User, 0, len(all))
@@ -12,7 +12,7 @@ func ParseTokens(data []byte) ([]User, error) {
 	return users, err
 }
 
-// ParseAccess returns the offline access of a file, for fuzzing.
+// ParseAccess parses an OfflineAccess file, for fuzzing.
 func ParseAccess(data []byte) (*OfflineAccess, error) {
 	rules, err := parseAccess(bytes.Clone(data))
 	if err != nil {

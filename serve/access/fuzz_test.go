@@ -16,8 +16,8 @@ import (
 	"github.com/larder-dev/larder/serve/access"
 )
 
-// FuzzTokenFile checks that an error of a token file contains none of its text, and that no request is then
-// authenticated.
+// FuzzTokenFile checks that the error for an invalid token file contains none of the file's text, and that an invalid
+// file authenticates no request.
 func FuzzTokenFile(f *testing.F) {
 	f.Add([]byte(",jane,uid,\"a,b\"\n"))
 	f.Add([]byte(",jane"))
@@ -39,8 +39,8 @@ func FuzzTokenFile(f *testing.F) {
 	})
 }
 
-// FuzzOfflineAccess checks that users without a rule have no rights, and that no user may read Secrets that no rule
-// names.
+// FuzzOfflineAccess checks that an OfflineAccess file gives no rights to users without a rule, and no right to Secrets
+// unless a rule names them.
 func FuzzOfflineAccess(f *testing.F) {
 	f.Add([]byte(accessFile))
 	f.Add([]byte("apiVersion: larder.dev/v1alpha1\nkind: OfflineAccess\nrules: [{users: [jane], resources: [secrets], namespaces: ['*']}]"))
@@ -63,7 +63,7 @@ func FuzzOfflineAccess(f *testing.F) {
 			t.Error("an unknown user may get pods")
 		}
 		for _, u := range []access.User{user("jane"), user("joe", "ops"), {}} {
-			// A double-quoted YAML string has escapes.
+			// In a double-quoted YAML string, the word may be written with escapes.
 			if may(u, "secrets") && !bytes.Contains(data, []byte("secrets")) && !bytes.Contains(data, []byte(`\`)) {
 				t.Errorf("%s may get Secrets that are not named", u.Username)
 			}
@@ -127,7 +127,7 @@ func FuzzServiceAccountToken(f *testing.F) {
 	})
 }
 
-// FuzzReviewBody checks that every body gets a response that its client can decode.
+// FuzzReviewBody checks that the response to a review with any body can be decoded by its client.
 func FuzzReviewBody(f *testing.F) {
 	h := handler(access.Reviews{Authorizer: fixed{Decision: access.Decision{Allowed: true}}}, byToken{}, access.Limits{})
 	types := []string{runtime.ContentTypeJSON, runtime.ContentTypeYAML, runtime.ContentTypeProtobuf}

@@ -22,7 +22,7 @@ import (
 	"github.com/larder-dev/larder/serve/access"
 )
 
-// reached responds with the name of the user.
+// reached is a handler that responds with the name of the user whose request has reached it.
 var reached = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 	u, ok := access.UserFrom(r.Context())
 	if !ok {
@@ -71,7 +71,7 @@ func TestHandlerRejectsUnauthenticated(t *testing.T) {
 		"unauthenticated": &fake{user: access.User{Username: "jane", Groups: []string{"system:unauthenticated"}}},
 	} {
 		w := answer(handler(no, a, access.Limits{}), withToken("jane"))
-		// The body and the headers of kube-apiserver 1.36.
+		// The body and the headers of kube-apiserver 1.36's response.
 		const want = `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",` +
 			`"message":"Unauthorized","reason":"Unauthorized","code":401}` + "\n"
 		if w.Code != http.StatusUnauthorized || w.Body.String() != want {
@@ -187,7 +187,7 @@ func TestProxyHeadersAreDropped(t *testing.T) {
 	}
 }
 
-// gate is a handler that holds requests until open is closed.
+// gate is a handler whose requests wait until the channel open is closed.
 type gate struct {
 	open  chan struct{}
 	watch bool
@@ -207,8 +207,8 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// send sends n requests of a user. It returns a function that waits for them and returns the number of each status
-// code.
+// send sends n concurrent requests of a user. It returns a function that waits for their responses, and returns the
+// number of responses by status code.
 func send(h http.Handler, n int, target, token string) func() map[int]int {
 	var mu sync.Mutex
 	var all sync.WaitGroup
@@ -274,7 +274,7 @@ func TestRequestsPerUser(t *testing.T) {
 	})
 }
 
-// slowToken authenticates no request, and takes until wait is closed.
+// slowToken is an authenticator that authenticates no request, and does not return before wait is closed.
 type slowToken struct{ wait chan struct{} }
 
 func (s *slowToken) Authenticate(*http.Request) (access.User, bool, error) {
@@ -282,8 +282,8 @@ func (s *slowToken) Authenticate(*http.Request) (access.User, bool, error) {
 	return access.User{}, false, nil
 }
 
-// TestUnauthenticatedRequestsInFlight checks that unauthenticated requests, and requests whose handler panics, stop
-// counting.
+// TestUnauthenticatedRequestsInFlight checks that unauthenticated requests, and requests whose handler has panicked, do
+// not count against Limits.Requests.
 func TestUnauthenticatedRequestsInFlight(t *testing.T) {
 	h := handler(reached, byToken{}, access.Limits{Requests: 1})
 	for range 3 {
@@ -308,7 +308,7 @@ func TestWatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gate{open: make(chan struct{})}
 		h := handler(g, byToken{}, access.Limits{Requests: 1, Watches: 25, WatchesPerUser: 10})
-		// One by one, since Limits.Requests is 1.
+		// The requests are sent one by one, since Limits.Requests is 1.
 		begin := func(token string) func() map[int]int {
 			wait := send(h, 1, "/?watch=1", token)
 			synctest.Wait()
@@ -328,7 +328,7 @@ func TestWatches(t *testing.T) {
 				})
 			}
 		}
-		// Watches do not count as requests.
+		// Watches do not count against Limits.Requests.
 		wait := send(h, 1, "/", "jane")
 		synctest.Wait()
 		close(g.open)
@@ -361,7 +361,7 @@ func TestRequestTime(t *testing.T) {
 		if s := decodeStatus(t, w); s.Reason != metav1.StatusReasonTimeout {
 			t.Errorf("got %+v", s)
 		}
-		// A watch is not limited by RequestTime.
+		// A watch continues after RequestTime.
 		g := &gate{open: make(chan struct{}), watch: true}
 		h = handler(g, byToken{}, access.Limits{})
 		wait := send(h, 1, "/", "jane")
@@ -370,7 +370,7 @@ func TestRequestTime(t *testing.T) {
 		if codes := wait(); codes[http.StatusOK] != 1 {
 			t.Errorf("a watch of an hour: %v", codes)
 		}
-		// LongRunning fails after RequestTime.
+		// LongRunning fails if it is called after RequestTime.
 		h = handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			<-r.Context().Done()
 			if err := access.LongRunning(r.Context()); !apierrors.IsTimeout(err) {
@@ -406,7 +406,7 @@ func TestBodies(t *testing.T) {
 	if code := post(strings.NewReader(strings.Repeat("x", 1001))); code != http.StatusRequestEntityTooLarge || read != 0 {
 		t.Errorf("a body beyond: %d after %d bytes", code, read)
 	}
-	// A body of unknown length.
+	// The body has no Content-Length.
 	if code := post(io.MultiReader(bytes.NewReader(make([]byte, 1001)))); code != http.StatusRequestEntityTooLarge || read != 1000 {
 		t.Errorf("a body of unknown length: %d after %d bytes", code, read)
 	}

@@ -25,16 +25,16 @@ import (
 	"github.com/larder-dev/larder/serve/access/listener"
 )
 
-// site is a server with TLS and authentication, and the API server behind it.
+// site is a TLS server that authenticates users, and the API server that it asks about them.
 type site struct {
-	dir      string // directory of the certificates
+	dir      string // directory of the server's certificates
 	ca       []byte
 	address  string
 	static   *access.StaticToken
 	upstream *reviewer
 }
 
-// newSite starts a site that serves reviews, and pods to users with the right to list them.
+// newSite starts a site. It answers reviews, and serves pods to users with the right to list them.
 func newSite(t *testing.T, token string) *site {
 	t.Helper()
 	log := logr.Discard()
@@ -109,10 +109,10 @@ func listPods(ctx context.Context, c kubernetes.Interface) error {
 	return err
 }
 
-// TestInCluster checks that an agent in a Pod can use the site as doc.go describes. rest.InClusterConfig reads from
-// /var/run/secrets, which a test cannot write. The test builds the same configuration: Host from the two variables, the
-// CA from its file, and the token from its file, which client-go reads again after a renewal
-// (k8s.io/client-go/rest/config.go).
+// TestInCluster checks that an agent in a Pod can use a server of package access as the package documentation
+// describes. rest.InClusterConfig reads from /var/run/secrets, which a test cannot write. The test therefore builds the
+// same configuration: Host from the two variables, the CA from its file, and the token from its file, which client-go
+// reads again after a renewal (k8s.io/client-go/rest/config.go).
 func TestInCluster(t *testing.T) {
 	s := newSite(t, access.NewToken())
 	host, port, err := net.SplitHostPort(s.address)
@@ -135,7 +135,7 @@ func TestInCluster(t *testing.T) {
 	})
 	const name = "system:serviceaccount:monitoring:agent"
 
-	// The API server knows the agent, and decides.
+	// The API server knows the agent's token, and decides about its rights.
 	v := s.upstream
 	v.set(func() { v.tokens[projected] = user(name) })
 	if err := listPods(t.Context(), agent); !apierrors.IsForbidden(err) ||
@@ -156,8 +156,8 @@ func TestInCluster(t *testing.T) {
 	}
 }
 
-// TestInClusterOffline checks that, during an outage of the API server, the stored keys authenticate the agent and the
-// file has its rights.
+// TestInClusterOffline checks that an agent is served during an outage of the API server. The cluster's stored keys
+// authenticate it, and the OfflineAccess file gives it rights.
 func TestInClusterOffline(t *testing.T) {
 	s := newSite(t, access.NewToken())
 	s.upstream.set(func() { s.upstream.fault = context.DeadlineExceeded })
@@ -190,7 +190,7 @@ func TestInClusterOffline(t *testing.T) {
 	if err := listPods(t.Context(), as(sign(t, another, jose.RS256, clusterKeys().rsa, "rsa"))); !apierrors.IsForbidden(err) {
 		t.Errorf("an account without rights: %v", err)
 	}
-	// A token that only the API server can verify is unknown.
+	// During the outage a token that only the API server can verify is unknown.
 	s.upstream.set(func() { s.upstream.status = 0 })
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+s.address+"/api/v1/pods", nil)
 	if err != nil {
@@ -212,7 +212,7 @@ func TestInClusterOffline(t *testing.T) {
 	}
 }
 
-// TestKubeconfig checks that the kubeconfig that the process has written gives access.
+// TestKubeconfig checks that a client with the kubeconfig that the process has written is served.
 func TestKubeconfig(t *testing.T) {
 	token := access.NewToken()
 	s := newSite(t, token)

@@ -17,7 +17,8 @@ import (
 	"github.com/larder-dev/larder/serve/access"
 )
 
-// TestNoCredentials checks that no log and no error contains a token, at any verbosity, including client-go's logs.
+// TestNoCredentials checks that no log message and no error contains a token, at any verbosity. This includes the logs
+// of client-go.
 func TestNoCredentials(t *testing.T) {
 	var klogged bytes.Buffer
 	flags := flag.NewFlagSet("klog", flag.PanicOnError)

@@ -24,7 +24,7 @@ import (
 	"github.com/larder-dev/larder/serve/access"
 )
 
-// logs are the lines of a logger at any verbosity.
+// logs collects the lines of a logger, at any verbosity.
 type logs struct {
 	mu    sync.Mutex
 	lines []string
@@ -65,7 +65,7 @@ func file(t testing.TB, text string) string {
 	return path
 }
 
-// known fails the test unless the request authenticates as the user.
+// known fails the test unless the authenticator authenticates the request as the user with that name.
 func known(t testing.TB, a access.Authenticator, r *http.Request, name string) access.User {
 	t.Helper()
 	user, ok, err := a.Authenticate(r)
@@ -75,7 +75,7 @@ func known(t testing.TB, a access.Authenticator, r *http.Request, name string) a
 	return user
 }
 
-// unknown fails the test unless Authenticate returns no user and no error.
+// unknown fails the test unless the authenticator returns neither a user nor an error.
 func unknown(t testing.TB, a access.Authenticator, r *http.Request) {
 	t.Helper()
 	if user, ok, err := a.Authenticate(r); ok || err != nil || user.Username != "" {
@@ -83,13 +83,13 @@ func unknown(t testing.TB, a access.Authenticator, r *http.Request) {
 	}
 }
 
-// refused fails the test unless Authenticate returns an error.
+// refused fails the test unless the authenticator returns an error.
 func refused(t testing.TB, a access.Authenticator, r *http.Request) {
 	t.Helper()
 	_ = refusal(t, a, r)
 }
 
-// refusal is refused, and returns the error.
+// refusal returns the error with which the authenticator rejects the request. It fails the test if there is none.
 func refusal(t testing.TB, a access.Authenticator, r *http.Request) error {
 	t.Helper()
 	user, ok, err := a.Authenticate(r)
@@ -99,8 +99,8 @@ func refusal(t testing.TB, a access.Authenticator, r *http.Request) error {
 	return err
 }
 
-// reviewer is an API server that only has reviews. It is also a transport that needs no network, for use under a fake
-// clock.
+// reviewer is a fake API server that only answers reviews. It is also an http.RoundTripper that needs no network, so
+// that tests can use a fake clock.
 type reviewer struct {
 	tokens map[string]access.User
 	allows func(authorizationv1.SubjectAccessReviewSpec) bool
@@ -109,13 +109,13 @@ type reviewer struct {
 	token     int // number of TokenReviews
 	access    int // number of SubjectAccessReviews
 	last      authorizationv1.SubjectAccessReviewSpec
-	fault     error  // error of the connection
+	fault     error  // error of every connection
 	status    int    // status code of all responses, if not 0
 	body      string // body of all responses, if not empty
 	wait      chan struct{}
 	waiting   chan struct{}
-	audiences []string // of all tokens
-	complaint string   // the error of TokenReviews
+	audiences []string // the audiences of all tokens
+	complaint string   // the error text in TokenReviews
 	denies    bool     // sets Denied beside Allowed, as some authorizers do
 }
 
@@ -232,18 +232,19 @@ func upstream(t testing.TB, v *reviewer, o access.UpstreamOptions) *access.Upstr
 	return u
 }
 
-// user returns a user with the group system:authenticated.
+// user returns a user in the given groups and in the group system:authenticated.
 func user(name string, groups ...string) access.User {
 	return access.User{Username: name, Groups: append(slices.Clone(groups), "system:authenticated")}
 }
 
-// read returns the attributes of a read.
+// read returns the attributes of a read request of a user.
 func read(u access.User, verb, resource, namespace string) access.Attributes {
 	name, group, _ := strings.Cut(resource, ".")
 	return access.Attributes{User: u, Verb: verb, Group: group, Version: "v1", Resource: name, Namespace: namespace}
 }
 
-// allowed returns an authorizer's decision. It fails the test if the authorizer fails or denies without a reason.
+// allowed returns whether the authorizer allows a request. It fails the test if the authorizer returns an error, or
+// denies the request without a reason.
 func allowed(t testing.TB, a access.Authorizer, attributes access.Attributes) bool {
 	t.Helper()
 	d, err := a.Authorize(t.Context(), attributes)
@@ -256,7 +257,7 @@ func allowed(t testing.TB, a access.Authorizer, attributes access.Attributes) bo
 	return d.Allowed
 }
 
-// fixed is an authorizer with a fixed result.
+// fixed is an authorizer that returns a fixed result.
 type fixed struct {
 	access.Decision
 	err error

@@ -76,8 +76,8 @@ func TestSelfSubjectAccessReview(t *testing.T) {
 	}
 }
 
-// TestSelfSubjectAccessReviewAttributes checks that a review passes all its attributes, and the user, to the
-// authorizer.
+// TestSelfSubjectAccessReviewAttributes checks that the authorizer receives all attributes of a
+// SelfSubjectAccessReview, and the user who asks.
 func TestSelfSubjectAccessReviewAttributes(t *testing.T) {
 	v := newReviewer()
 	v.allows = func(authorizationv1.SubjectAccessReviewSpec) bool { return true }
@@ -192,7 +192,7 @@ const (
 	selfPath   = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 )
 
-// encode encodes an object in a media type.
+// encode encodes an object in the format of a media type.
 func encode(t testing.TB, mediaType string, object runtime.Object) []byte {
 	t.Helper()
 	info, ok := runtime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), mediaType)
@@ -287,7 +287,7 @@ func TestReviewsOverHTTPAreRefused(t *testing.T) {
 			}
 		})
 	}
-	// The kind in the body may be missing, as with kubectl create --raw.
+	// kubectl create --raw may send a body without a kind.
 	r := httptest.NewRequest(http.MethodPost, selfPath, strings.NewReader("{}"))
 	r.Header.Set("Authorization", "Bearer jane")
 	if w := answer(h, r); w.Code != http.StatusCreated {
@@ -299,7 +299,7 @@ func TestReviewsOverHTTPAreRefused(t *testing.T) {
 	if w := answer(h, r); decodeStatus(t, w).Reason != metav1.StatusReasonNotAcceptable {
 		t.Errorf("got %d %s", w.Code, w.Body)
 	}
-	// Without a handler that authenticates.
+	// The request has no user, since no handler authenticates it.
 	if w := answer(access.Reviews{Authorizer: access.Nothing{}}, r); w.Code != http.StatusUnauthorized {
 		t.Errorf("got %d", w.Code)
 	}

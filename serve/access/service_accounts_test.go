@@ -28,7 +28,7 @@ import (
 
 const issuerURL = "https://kubernetes.default.svc.cluster.local"
 
-// clusterKeys returns the keys of a cluster, generated once.
+// clusterKeys returns the key pairs of a cluster's API server. They are generated only once.
 var clusterKeys = sync.OnceValue(func() (k struct {
 	rsa   *rsa.PrivateKey
 	ec    *ecdsa.PrivateKey
@@ -53,7 +53,7 @@ var clusterKeys = sync.OnceValue(func() (k struct {
 	return k
 })
 
-// keySet returns a key set in the format of API servers.
+// keySet returns public keys as a key set in the format of API servers.
 func keySet(t testing.TB, keys ...jose.JSONWebKey) json.RawMessage {
 	t.Helper()
 	data, err := json.Marshal(jose.JSONWebKeySet{Keys: keys})
@@ -98,7 +98,7 @@ func with(changes claims) claims {
 	return c
 }
 
-// sign returns a token signed with a key, with the key's ID in its header.
+// sign returns a token with the given claims, signed with a key. The token's header has the key's ID.
 func sign(t testing.TB, c claims, alg jose.SignatureAlgorithm, key any, id string) string {
 	t.Helper()
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: alg, Key: jose.JSONWebKey{Key: key, KeyID: id}}, nil)
@@ -213,8 +213,8 @@ func TestServiceAccountsRefuse(t *testing.T) {
 	})
 }
 
-// TestServiceAccountsIgnoreOtherTokens checks that tokens other than the cluster's service-account tokens are unknown,
-// without an error.
+// TestServiceAccountsIgnoreOtherTokens checks that tokens that are not service-account tokens of the cluster are
+// unknown, which is no error.
 func TestServiceAccountsIgnoreOtherTokens(t *testing.T) {
 	k := clusterKeys()
 	a := accounts(t, clusterIssuer(t))
@@ -224,7 +224,7 @@ func TestServiceAccountsIgnoreOtherTokens(t *testing.T) {
 	unknown(t, a, withToken("..."))
 	unknown(t, a, withToken(sign(t, with(claims{"iss": "https://accounts.example.com"}), jose.RS256, k.rsa, "rsa")))
 	unknown(t, a, withToken(sign(t, with(claims{"iss": nil}), jose.RS256, k.rsa, "rsa")))
-	// The right key, but another algorithm.
+	// The cluster's key, but with an algorithm that API servers do not use.
 	unknown(t, a, withToken(sign(t, agentClaims(), jose.RS512, k.rsa, "rsa")))
 	unknown(t, a, withToken(sign(t, agentClaims(), jose.PS256, k.rsa, "rsa")))
 
@@ -234,7 +234,7 @@ func TestServiceAccountsIgnoreOtherTokens(t *testing.T) {
 		unknown(t, a, withToken(encode([]byte(`{"alg":"`+alg+`","kid":"rsa"}`))+"."+body+"."))
 		unknown(t, a, withToken(encode([]byte(`{"alg":"`+alg+`","kid":"rsa"}`))+"."+body+".AAAA"))
 	}
-	// With HMAC the public key would be the secret.
+	// If HMAC were accepted, the public key would be its secret.
 	der, err := x509.MarshalPKIXPublicKey(k.rsa.Public())
 	if err != nil {
 		t.Fatal(err)
@@ -242,7 +242,7 @@ func TestServiceAccountsIgnoreOtherTokens(t *testing.T) {
 	for _, alg := range []jose.SignatureAlgorithm{jose.HS256, jose.HS384, jose.HS512} {
 		unknown(t, a, withToken(sign(t, agentClaims(), alg, der, "rsa")))
 	}
-	// A key in the token's own header.
+	// The token's own header contains the key that has signed it.
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: k.other},
 		(&jose.SignerOptions{EmbedJWK: true}))
 	if err != nil {
@@ -349,7 +349,7 @@ func TestFetchIssuer(t *testing.T) {
 	}
 }
 
-// transport is an http.RoundTripper.
+// transport is a function as an http.RoundTripper.
 type transport func(*http.Request) (*http.Response, error)
 
 func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

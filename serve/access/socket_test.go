@@ -10,8 +10,8 @@ import (
 	"github.com/larder-dev/larder/serve/access"
 )
 
-// TestSocketToken checks that a token in the subprotocols of a websocket authenticates the request, and that the
-// handler does not receive that subprotocol (issue 38, F.26).
+// TestSocketToken checks that a token in a websocket's subprotocols authenticates the request, and that the next
+// handler does not see the subprotocol with the token (issue 38, F.26).
 func TestSocketToken(t *testing.T) {
 	const prefix = "base64url.bearer.authorization.k8s.io."
 	jane := prefix + "amFuZQ"

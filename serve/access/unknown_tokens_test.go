@@ -15,16 +15,17 @@ import (
 	"github.com/larder-dev/larder/serve/access"
 )
 
-// from returns a request with a bearer token from an address.
+// from returns a request with a bearer token from a client address.
 func from(address, token string) *http.Request {
 	r := withToken(token)
 	r.RemoteAddr = address + ":1000"
 	return r
 }
 
-// TestForgedTokens checks that a token that names the stored issuer and a stored key is rejected without a TokenReview
-// if its signature is wrong or it has expired. Every other token is sent to the API server: of an identity provider,
-// opaque, of a Secret, for another audience, signed with a rotated key (issue 37).
+// TestForgedTokens checks which unknown tokens are rejected without a TokenReview: those that name the stored issuer
+// and a stored key, but have a wrong signature or have expired. Every other token is sent to the API server: a token of
+// an identity provider, an opaque token, a token of a Secret, a token for another audience, and a token signed with a
+// rotated key (issue 37).
 func TestForgedTokens(t *testing.T) {
 	k := clusterKeys()
 	v := newReviewer()
@@ -67,8 +68,8 @@ func TestForgedTokens(t *testing.T) {
 	}
 }
 
-// TestWrongClock checks that the API server decides about tokens that expired long ago by the local clock, which may be
-// wrong, until a token with a later issue time proves their expiry (issue 37).
+// TestWrongClock checks tokens that expired long ago by the local clock, which may be wrong. The API server decides
+// about them until a token with a later issue time proves their expiry (issue 37).
 func TestWrongClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := clusterKeys()
@@ -93,9 +94,9 @@ func TestWrongClock(t *testing.T) {
 	})
 }
 
-// TestRandomTokens checks that the reviews of unknown tokens are limited at a time, and per address and minute. These
-// limits do not affect known tokens: the owner's, a token signed with a stored key, a token that the API server has
-// accepted before (issue 37).
+// TestRandomTokens checks the limits of concurrent reviews of unknown tokens, and of rejected tokens per client address
+// and minute. The limits do not affect known tokens: the owner's token, a token signed with a stored key, and a token
+// that the API server has accepted before (issue 37).
 func TestRandomTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC))) // the fake clock begins in 2000
@@ -121,7 +122,7 @@ func TestRandomTokens(t *testing.T) {
 				t.Fatalf("a good token got %d", got)
 			}
 		}
-		time.Sleep(time.Minute) // until nothing is cached
+		time.Sleep(time.Minute) // by then no answer is cached
 		v.set(func() { v.waiting = make(chan struct{}, 1000) })
 		before, _ := v.counts()
 		v.set(func() { v.wait = make(chan struct{}) })
@@ -176,7 +177,8 @@ func TestRandomTokens(t *testing.T) {
 	})
 }
 
-// TestTokensOfANetwork checks that the unknown tokens of one IPv6 network (/64) are counted together.
+// TestTokensOfANetwork checks that all addresses of an IPv6 /64 count as one client address when unknown tokens are
+// counted.
 func TestTokensOfANetwork(t *testing.T) {
 	h := handler(reached, upstream(t, newReviewer(), access.UpstreamOptions{UnknownTokensPerMinute: 2}), access.Limits{})
 	for i, c := range []struct {
@@ -191,9 +193,9 @@ func TestTokensOfANetwork(t *testing.T) {
 	}
 }
 
-// TestManyUnknownTokens checks that rejected tokens do not evict accepted tokens from the cache.
+// TestManyUnknownTokens checks that many rejected tokens do not evict accepted tokens from the cache.
 func TestManyUnknownTokens(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // an answer is cached for ten seconds
+	synctest.Test(t, func(t *testing.T) { // under a fake clock, since answers are cached for ten seconds
 		v := newReviewer()
 		u := upstream(t, v, access.UpstreamOptions{UnknownTokensPerMinute: 1 << 20})
 		v.set(func() { v.tokens["good"] = user("jane") })
@@ -211,8 +213,8 @@ func TestManyUnknownTokens(t *testing.T) {
 	})
 }
 
-// TestConcurrentWrongToken checks that concurrent requests with one wrong token count as one rejected token of their
-// address, so that they return 401, not 429 (issue 37).
+// TestConcurrentWrongToken checks that concurrent requests with the same wrong token count as one rejected token of
+// their client address. They return 401, not 429 (issue 37).
 func TestConcurrentWrongToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := newReviewer()
@@ -236,9 +238,9 @@ func TestConcurrentWrongToken(t *testing.T) {
 	})
 }
 
-// TestRefusalsAreDelayed checks that after many rejections each further rejection of an address is delayed by a second,
-// also for a token whose rejection is cached. Its authenticated requests, and other addresses, are not delayed (issue
-// 37).
+// TestRefusalsAreDelayed checks that after many rejections of a client address each further rejection is delayed by a
+// second, even if the rejection of its token is cached. Authenticated requests of that address are not delayed, and
+// neither are other addresses (issue 37).
 func TestRefusalsAreDelayed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owner := access.NewToken()

@@ -26,7 +26,7 @@ import (
 
 const janesToken = "token-of-jane-0123456789"
 
-// jane is the user of janesToken.
+// jane is the user whose token is janesToken.
 var jane = access.User{
 	Username: "jane", UID: "uid-1", Groups: []string{"ops", "system:authenticated"},
 	Extra: map[string]authenticationv1.ExtraValue{"scopes": {"a", "b"}},
@@ -74,7 +74,8 @@ func TestTokenReviewAudiences(t *testing.T) {
 	}
 }
 
-// TestTokenReviewsAreCached checks that answers are cached for 10 s, and denials for 2 s.
+// TestTokenReviewsAreCached checks that the API server's answers to TokenReviews are cached for 10 s, and denials for 2
+// s.
 func TestTokenReviewsAreCached(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := newReviewer()
@@ -93,7 +94,7 @@ func TestTokenReviewsAreCached(t *testing.T) {
 		time.Sleep(9 * time.Second)
 		known(t, u, withToken(janesToken), "jane")
 		asked(1)
-		v.set(func() { delete(v.tokens, janesToken) }) // revoked
+		v.set(func() { delete(v.tokens, janesToken) }) // revokes the token
 		time.Sleep(time.Second + 1)
 		unknown(t, u, withToken(janesToken))
 		asked(2)
@@ -163,7 +164,8 @@ func TestSubjectAccessReview(t *testing.T) {
 	}
 }
 
-// TestDecisionsAreOfOneQuestion checks that every attribute is part of the cache key of a decision.
+// TestDecisionsAreOfOneQuestion checks that a cached decision is used only for a question with the same attributes, by
+// changing each attribute.
 func TestDecisionsAreOfOneQuestion(t *testing.T) {
 	v := newReviewer()
 	v.allows = func(s authorizationv1.SubjectAccessReviewSpec) bool {
@@ -244,7 +246,7 @@ func TestDecisionsAreCached(t *testing.T) {
 	})
 }
 
-// status returns the code of an error's Status.
+// status returns the status code in the Status of an error.
 func status(t testing.TB, err error) int32 {
 	t.Helper()
 	var s apierrors.APIStatus
@@ -320,8 +322,8 @@ func TestReviewsTimeOut(t *testing.T) {
 	})
 }
 
-// TestLostConnectionIsTriedAgain checks that a connection that was lost in a restart of the API server causes no
-// outage.
+// TestLostConnectionIsTriedAgain checks that a review is sent again, and no outage begins, if the connection was lost
+// in a restart of the API server.
 func TestLostConnectionIsTriedAgain(t *testing.T) {
 	v := newReviewer()
 	v.tokens[janesToken] = jane
@@ -340,8 +342,8 @@ func TestLostConnectionIsTriedAgain(t *testing.T) {
 	known(t, u, withToken(janesToken), "jane")
 }
 
-// TestOutage checks that during an outage one request in two seconds waits for the API server, and the others fail at
-// once.
+// TestOutage checks that during an outage of the API server one review every two seconds waits for it. All other
+// reviews fail at once.
 func TestOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := newReviewer()
@@ -349,7 +351,7 @@ func TestOutage(t *testing.T) {
 		var l logs
 		log := l.logger()
 		u := upstream(t, v, access.UpstreamOptions{Logger: &log})
-		v.wait = make(chan struct{}) // the network drops packets
+		v.wait = make(chan struct{}) // as if the network dropped packets
 		if err := refusal(t, u, withToken(janesToken)); !errors.Is(err, access.ErrUnreachable) {
 			t.Fatal(err)
 		}
@@ -396,7 +398,7 @@ func TestEqualReviewsAreOne(t *testing.T) {
 		}
 		all.Go(func() {
 			_, ok, err := u.Authenticate(withToken(janesToken).WithContext(gone))
-			// This may have been the first caller, whose call continues for the other callers.
+			// A canceled caller that was the first gets an error, but its call continues for the other callers.
 			if ok == (err != nil) || err != nil && !errors.Is(err, context.Canceled) {
 				t.Errorf("got %v, %v", ok, err)
 			}
@@ -412,8 +414,8 @@ func TestEqualReviewsAreOne(t *testing.T) {
 	})
 }
 
-// TestFirstOfEqualReviewsCanceled checks that a client that disconnects does not cancel the call that other clients
-// wait for.
+// TestFirstOfEqualReviewsCanceled checks that a review continues if the client that caused it disconnects while other
+// clients wait for the same answer.
 func TestFirstOfEqualReviewsCanceled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := newReviewer()

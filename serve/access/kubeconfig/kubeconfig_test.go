@@ -28,7 +28,7 @@ func config(t testing.TB) kubeconfig.Config {
 func TestWrite(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kubeconfig")
 	c := config(t)
-	for range 2 { // a new file, then its own file
+	for range 2 { // writes a new file, then replaces it
 		if err := c.Write(path); err != nil {
 			t.Fatal(err)
 		}
@@ -61,7 +61,8 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// TestWriteSkipsEqualContent checks that Write leaves a file with the same content alone, since the disk may be full.
+// TestWriteSkipsEqualContent checks that Write does not rewrite a file that already has the content, since the disk may
+// be full.
 func TestWriteSkipsEqualContent(t *testing.T) {
 	path, c := filepath.Join(t.TempDir(), "kubeconfig"), config(t)
 	if err := c.Write(path); err != nil {
@@ -110,7 +111,7 @@ func TestWriteIsRefused(t *testing.T) {
 	}
 }
 
-// TestWriteKeepsOtherKubeconfigs checks that Write does not overwrite a user's own kubeconfig.
+// TestWriteKeepsOtherKubeconfigs checks that Write does not overwrite a kubeconfig with a user's own entries.
 func TestWriteKeepsOtherKubeconfigs(t *testing.T) {
 	for what, text := range map[string]string{
 		"another context": "apiVersion: v1\nkind: Config\ncontexts: [{name: prod, context: {cluster: prod, user: me}}]\n",
@@ -161,7 +162,7 @@ func TestWriteThroughALink(t *testing.T) {
 	}
 }
 
-// TestWriteIsAtomic checks that concurrent readers always see a complete file.
+// TestWriteIsAtomic checks that a concurrent reader of the kubeconfig always sees a complete file.
 func TestWriteIsAtomic(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kubeconfig")
 	c := config(t)

@@ -37,7 +37,7 @@ func generate(t testing.TB, dir string, hosts ...string) *listener.Certificates 
 	return c
 }
 
-// shown returns the certificate that the server presents to clients.
+// shown returns the certificate that the server shows to clients in the TLS handshake.
 func shown(t testing.TB, c *listener.Certificates) *x509.Certificate {
 	t.Helper()
 	pair, err := c.Config(nil).GetCertificate(&tls.ClientHelloInfo{})
@@ -47,7 +47,7 @@ func shown(t testing.TB, c *listener.Certificates) *x509.Certificate {
 	return pair.Leaf
 }
 
-// trusts fails the test unless a client with the CA accepts the certificate for all hosts.
+// trusts fails the test unless a client that trusts the authority ca accepts the certificate c for all hosts.
 func trusts(t testing.TB, ca []byte, c *x509.Certificate, hosts ...string) {
 	t.Helper()
 	pool := x509.NewCertPool()
@@ -139,7 +139,7 @@ func TestGenerateRenews(t *testing.T) {
 		if third := shown(t, generate(t, dir, "a.example.com")); third.Equal(second) {
 			t.Error("not renewed at the next start")
 		}
-		// The authority is kept until it expires soon.
+		// The authority is kept for ten years, until it expires soon.
 		time.Sleep(9 * 365 * 24 * time.Hour)
 		if string(generate(t, dir).CA()) != string(c.CA()) {
 			t.Error("another authority after nine years")
@@ -153,7 +153,7 @@ func TestGenerateRenews(t *testing.T) {
 	})
 }
 
-// TestGenerateCannotRenew checks that certificates are renewed in memory while the directory is not writable.
+// TestGenerateCannotRenew checks that a certificate is renewed in memory if the directory is not writable.
 func TestGenerateCannotRenew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		toThePresent()
@@ -175,8 +175,8 @@ func TestGenerateCannotRenew(t *testing.T) {
 	})
 }
 
-// TestGenerateWithAWrongClock checks that certificates remain valid when a device without a battery for its clock sets
-// the clock. The device starts in 1970, synctest's clock in 2000.
+// TestGenerateWithAWrongClock checks a device without a battery for its clock, which starts in 1970 and sets the clock
+// later. Its certificates remain valid when the clock is set. The clock of synctest starts in 2000.
 func TestGenerateWithAWrongClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "tls")
@@ -250,7 +250,7 @@ func TestGenerateIsRefused(t *testing.T) {
 			t.Error("the damaged file was replaced")
 		}
 	}
-	// A damaged serving certificate is replaced: clients do not depend on it.
+	// A damaged serving certificate is replaced, since clients trust only its authority.
 	dir = filepath.Join(t.TempDir(), "tls")
 	generate(t, dir)
 	if err := os.WriteFile(filepath.Join(dir, "serving.pem"), []byte("x"), 0o600); err != nil {
@@ -292,7 +292,7 @@ func TestLoad(t *testing.T) {
 		if c.CA() != nil {
 			t.Error("somebody else's authority is told")
 		}
-		// The new certificate is written before its key.
+		// As in a renewal, the new certificate is written before its key.
 		if err := os.WriteFile(certFile, testca.CertificatePEM(second), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -11,8 +11,8 @@ import (
 	"github.com/larder-dev/larder/serve/access"
 )
 
-// TestHijackedConnectionsAreBounded checks that a hijacked connection counts until its handler returns (issue 38,
-// F.26).
+// TestHijackedConnectionsAreBounded checks that a hijacked connection counts as open until its handler returns (issue
+// 38, F.26).
 func TestHijackedConnectionsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		block := make(chan struct{})
@@ -37,7 +37,7 @@ func TestHijackedConnectionsAreBounded(t *testing.T) {
 			t.Error("one connection too many is open")
 		}
 		close(block)
-		time.Sleep(10 * time.Second) // until the TLS connections are closed
+		time.Sleep(10 * time.Second) // by then the TLS connections are closed
 		if !isOpen(l.dial()) {
 			t.Error("connections count after the handlers have returned")
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/larder-dev/larder/serve/access/listener"
 )
 
-// loopback starts the server on a loopback port and returns its address.
+// loopback starts the server on a port of the loopback interface and returns its address.
 func (s *served) loopback(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -26,7 +26,7 @@ func (s *served) loopback(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// protocolOf connects and returns the protocol that the server selects.
+// protocolOf connects to the server, offers the protocols, and returns the protocol that the server selects.
 func (s *served) protocolOf(t *testing.T, addr string, protocols ...string) (protocol string, conn *tls.Conn) {
 	t.Helper()
 	config := s.client()
@@ -39,8 +39,8 @@ func (s *served) protocolOf(t *testing.T, addr string, protocols ...string) (pro
 	return conn.ConnectionState().NegotiatedProtocol, conn
 }
 
-// TestMultiplex checks that clients that offer Multiplex get HTTP/2 while few unauthenticated connections are open, and
-// HTTP/1.1 otherwise.
+// TestMultiplex checks that a client that offers the protocol Multiplex gets HTTP/2 while few unauthenticated
+// connections are open, and HTTP/1.1 otherwise.
 func TestMultiplex(t *testing.T) {
 	s := newServer(t, ok, access.Limits{Unauthenticated: 96})
 	addr := s.loopback(t)
@@ -68,8 +68,8 @@ func TestMultiplex(t *testing.T) {
 	}
 }
 
-// TestMultiplexedRequests checks that the requests of a client that offers Multiplex share a connection, and that the
-// client opens another one beyond the connection's streams.
+// TestMultiplexedRequests checks that all requests of a client that offers Multiplex share an HTTP/2 connection. If
+// there are more requests than the connection may have streams, the client opens another connection.
 func TestMultiplexedRequests(t *testing.T) {
 	var started sync.WaitGroup
 	let := make(chan struct{})

@@ -25,7 +25,7 @@ import (
 	"github.com/larder-dev/larder/serve/access/listener"
 )
 
-// pipes is a net.Listener whose connections need no network, for use under a fake clock.
+// pipes is a net.Listener whose connections are pipes in memory, so that tests can use a fake clock.
 type pipes struct {
 	accept chan net.Conn
 	closed chan struct{}
@@ -50,14 +50,14 @@ func (p *pipes) Close() error {
 
 func (p *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
 
-// dial connects. The server has accepted the connection when dial returns.
+// dial connects to the server, which has accepted the connection when dial returns.
 func (p *pipes) dial() net.Conn {
 	client, server := net.Pipe()
 	p.accept <- server
 	return client
 }
 
-// served is a server whose handler authenticates users by tokens that equal their names.
+// served is a Server for tests. Its handler authenticates users by tokens that equal their names.
 type served struct {
 	*listener.Server
 	ca *x509.CertPool
@@ -92,14 +92,14 @@ func (s *served) start(t testing.TB, l net.Listener) (stop func()) {
 		_ = s.Close()
 		running.Wait()
 		if _, fake := l.(*pipes); fake {
-			time.Sleep(time.Minute) // net/http's goroutines that close connections
+			time.Sleep(time.Minute) // by then net/http's goroutines have closed the connections
 		}
 	}
 }
 
 func (s *served) client() *tls.Config { return &tls.Config{RootCAs: s.ca, ServerName: "localhost"} }
 
-// request sends a request over HTTP/1.1 and returns the status code.
+// request sends a request over a connection with HTTP/1.1, and returns the status code of the response.
 func request(t testing.TB, conn net.Conn, text string) int {
 	t.Helper()
 	if _, err := io.WriteString(conn, text); err != nil {
@@ -121,7 +121,7 @@ var ok = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, "ok")
 })
 
-// closedAfter waits until the server closes a connection and returns how long that took.
+// closedAfter waits until the server closes the connection, and returns how long that took.
 func closedAfter(conn net.Conn) time.Duration {
 	began := time.Now()
 	_, _ = io.Copy(io.Discard, conn)
@@ -149,9 +149,9 @@ func TestSlowClients(t *testing.T) {
 		check("nothing is sent", l.dial(), 10*time.Second)
 		check("nothing after the handshake", handshake(), 10*time.Second)
 
-		conn := handshake() // slowloris: a header that arrives byte by byte
+		conn := handshake() // slowloris attack: a header that arrives byte by byte
 		began := time.Now()
-		go func() { _, _ = io.Copy(io.Discard, conn) }() // pipes do not buffer the response
+		go func() { _, _ = io.Copy(io.Discard, conn) }() // reads the response, since pipes do not buffer it
 		for _, b := range []byte(plain + strings.Repeat("x", 100)) {
 			if _, err := conn.Write([]byte{b}); err != nil {
 				break
@@ -167,14 +167,14 @@ func TestSlowClients(t *testing.T) {
 		}
 		check("idle", conn, 90*time.Second)
 
-		conn = handshake() // an incomplete body
+		conn = handshake() // sends a request with an incomplete body
 		if _, err := io.WriteString(conn, "POST / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer jane\r\n"+
 			"Content-Length: 1000\r\n\r\nx"); err != nil {
 			t.Fatal(err)
 		}
 		check("a slow body", conn, time.Minute)
 
-		conn = handshake() // an incomplete body of an unauthenticated request, which is not read
+		conn = handshake() // the same without a token: the body is not read
 		if _, err := io.WriteString(conn, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\nx"); err != nil {
 			t.Fatal(err)
 		}
@@ -182,7 +182,7 @@ func TestSlowClients(t *testing.T) {
 	})
 }
 
-// TestLongRequestAfterItsBody checks that the read deadline does not end a request whose body has been read.
+// TestLongRequestAfterItsBody checks that a request whose body has been read is not ended by the read deadline.
 func TestLongRequestAfterItsBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -204,7 +204,7 @@ func TestLongRequestAfterItsBody(t *testing.T) {
 			"Content-Length: 1\r\n\r\nx"); code != http.StatusOK {
 			t.Errorf("got %d", code)
 		}
-		// The connection can serve another request.
+		// The connection can be used for another request.
 		if code := request(t, conn, "GET / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer jane\r\n\r\n"); code != http.StatusOK {
 			t.Errorf("got %d", code)
 		}
@@ -212,7 +212,7 @@ func TestLongRequestAfterItsBody(t *testing.T) {
 	})
 }
 
-// TestSlowReader checks that a response ends if the client does not read it.
+// TestSlowReader checks that a response ends if its client does not read it.
 func TestSlowReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := make(chan time.Duration, 1)
@@ -247,7 +247,7 @@ func TestHeaders(t *testing.T) {
 		send := func(text string) int {
 			conn := tls.Client(l.dial(), s.client())
 			defer conn.NetConn().Close()
-			go func() { _, _ = io.WriteString(conn, text) }() // the response arrives before all is sent
+			go func() { _, _ = io.WriteString(conn, text) }() // concurrent: the response may arrive before all is sent
 			r, err := http.ReadResponse(bufio.NewReader(conn), nil)
 			if err != nil {
 				return 0
@@ -273,7 +273,7 @@ func TestHeaders(t *testing.T) {
 	})
 }
 
-// isOpen reports whether a connection is open, under a fake clock.
+// isOpen reports whether the server has not closed a connection, under a fake clock.
 func isOpen(c net.Conn) bool {
 	synctest.Wait()
 	_ = c.SetReadDeadline(time.Now().Add(time.Nanosecond))
@@ -282,7 +282,7 @@ func isOpen(c net.Conn) bool {
 	return errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// TestConnectionsAreBounded checks that each connection beyond the limit closes an idle one.
+// TestConnectionsAreBounded checks that each connection beyond Limits.Connections closes an idle connection.
 func TestConnectionsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		block := make(chan struct{})
@@ -294,7 +294,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 		l := newPipes()
 		defer s.start(t, l)()
 		var fresh []net.Conn
-		for range 1000 { // half-open connections
+		for range 1000 { // connections without a TLS handshake
 			fresh = append(fresh, l.dial())
 		}
 		for i, c := range fresh {
@@ -302,7 +302,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 				t.Fatalf("connection %d of 1000: open is not %v", i, want)
 			}
 		}
-		// Clients with requests are still served. Their connections are closed last.
+		// Clients with running requests are still served, since their connections are closed last.
 		var working, idle []*tls.Conn
 		for i := range 10 {
 			c := tls.Client(l.dial(), s.client())
@@ -325,18 +325,18 @@ func TestConnectionsAreBounded(t *testing.T) {
 				t.Errorf("half-open connection %d is still open", i)
 			}
 		}
-		half := l.dial() // replaces the connection with the longest idle time
+		half := l.dial() // closes the connection with the longest idle time
 		if isOpen(idle[0].NetConn()) || !isOpen(half) {
 			t.Error("the connection that is idle for longest was not closed")
 		}
-		another := l.dial() // replaces the half-open connection
+		another := l.dial() // closes the connection without a TLS handshake
 		if isOpen(half) || !isOpen(another) {
 			t.Error("the older half-open connection was not closed")
 		}
 		if code := request(t, idle[4], plain); code != http.StatusOK {
 			t.Errorf("an idle connection beside half-open ones: got %d", code)
 		}
-		for range 5 { // all ten connections are in use
+		for range 5 { // then all ten connections have requests
 			c := tls.Client(l.dial(), s.client())
 			if _, err := io.WriteString(c, strings.Replace(plain, "/ ", "/block ", 1)); err != nil {
 				t.Fatal(err)
@@ -357,7 +357,8 @@ func TestConnectionsAreBounded(t *testing.T) {
 	})
 }
 
-// TestHalfOpenConnections checks the same over real sockets, with real clients and many half-open connections.
+// TestHalfOpenConnections checks over real sockets that clients are served while many connections without a TLS
+// handshake are open.
 func TestHalfOpenConnections(t *testing.T) {
 	s := newServer(t, ok, access.Limits{Connections: 50})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -398,12 +399,12 @@ func TestHalfOpenConnections(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if half = append(half, c); len(half) > 1000 { // the server has closed the oldest
+		if half = append(half, c); len(half) > 1000 { // the server has closed the oldest ones
 			half[0].Close()
 			half = half[1:]
 		}
 		if i%3 == 0 {
-			_, _ = c.Write([]byte{22, 3, 1}) // the start of a handshake
+			_, _ = c.Write([]byte{22, 3, 1}) // the start of a TLS handshake
 		}
 		if i%100 == 99 {
 			if err := get(); err != nil {
@@ -411,15 +412,15 @@ func TestHalfOpenConnections(t *testing.T) {
 			}
 		}
 	}
-	for i, c := range half[:900] { // each must be closed before its read deadline
+	for i, c := range half[:900] { // closed before their read deadlines
 		if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Fatalf("connection %d: %v", i, err)
 		}
 	}
 }
 
-// TestUnauthenticatedConnections checks that by default at most a thousand connections without a request stay open,
-// although Limits.Connections is higher.
+// TestUnauthenticatedConnections checks the default of Limits.Unauthenticated: at most a thousand connections that have
+// had no authenticated request stay open, although Limits.Connections is higher.
 func TestUnauthenticatedConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t, ok, access.Limits{})
@@ -435,7 +436,8 @@ func TestUnauthenticatedConnections(t *testing.T) {
 	})
 }
 
-// TestWatches checks that a client that offers HTTP/2 gets HTTP/1.1, and a connection for each watch.
+// TestWatches checks that a client that offers HTTP/2 but not Multiplex gets HTTP/1.1, with a connection for each
+// watch.
 func TestWatches(t *testing.T) {
 	watching := make(chan struct{}, 1000)
 	s := newServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

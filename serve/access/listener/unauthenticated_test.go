@@ -15,7 +15,7 @@ import (
 	"github.com/larder-dev/larder/serve/page"
 )
 
-// Requests whose body is never sent, named after the handlers that answer them.
+// Requests that announce a body which is never sent, and a GET without a body, named after their responses.
 const (
 	getWithBody  = "GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n"
 	postOfNobody = "POST /api HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n"
@@ -23,8 +23,8 @@ const (
 	refusedGet   = "GET /api HTTP/1.1\r\nHost: localhost\r\n\r\n"
 )
 
-// hang opens a connection and sends a request. The connection stays open on the client's side. The response is
-// discarded.
+// hang sends a request on a new connection and discards the response. The connection stays open until the client closes
+// it.
 func (s *served) hang(t testing.TB, l *pipes, text string) net.Conn {
 	t.Helper()
 	c := tls.Client(l.dial(), s.client())
@@ -36,8 +36,8 @@ func (s *served) hang(t testing.TB, l *pipes, text string) net.Conn {
 	return c
 }
 
-// TestIncompleteBody checks that unauthenticated requests with incomplete bodies never close the owner's
-// connection, in requests for page files and in rejected requests (issue 37).
+// TestIncompleteBody checks that unauthenticated requests with incomplete bodies do not close the connection of an
+// authenticated user. The requests are for page files, or are rejected (issue 37).
 func TestIncompleteBody(t *testing.T) {
 	for name, text := range map[string]string{
 		"page": getWithBody, "chunked": chunkedGet, "refused": refusedGet, "refused POST": postOfNobody,
@@ -61,7 +61,8 @@ func TestIncompleteBody(t *testing.T) {
 	}
 }
 
-// TestNoBodyOnGET checks that a GET with a body is rejected before any handler, and its connection closed.
+// TestNoBodyOnGET checks that a GET with a body is rejected before any handler sees it, and that its connection is
+// closed.
 func TestNoBodyOnGET(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t, ok, access.Limits{})
@@ -85,8 +86,8 @@ func TestNoBodyOnGET(t *testing.T) {
 	})
 }
 
-// TestUnauthenticatedPerAddress checks that unauthenticated connections are limited per remote address, but
-// authenticated connections are not, since many clients may share an address behind NAT.
+// TestUnauthenticatedPerAddress checks that unauthenticated connections are limited per remote address. Authenticated
+// connections are not, since many clients may share an address behind NAT.
 func TestUnauthenticatedPerAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t, ok, access.Limits{UnauthenticatedPerAddress: 3})
@@ -115,7 +116,7 @@ func TestUnauthenticatedPerAddress(t *testing.T) {
 				t.Errorf("authenticated connection %d got %d", i, code)
 			}
 		}
-		// A connection whose later request fails authentication counts as unauthenticated again.
+		// After a request that fails authentication, a connection counts as unauthenticated again.
 		for i, c := range owners {
 			if code := request(t, c, refusedGet); code != http.StatusUnauthorized {
 				t.Fatalf("authenticated connection %d got %d without credentials", i, code)
@@ -131,7 +132,7 @@ func TestUnauthenticatedPerAddress(t *testing.T) {
 	})
 }
 
-// addressed is a connection from the address from.
+// addressed is a connection with the remote address from.
 type addressed struct {
 	net.Conn
 	from net.Addr
@@ -139,14 +140,14 @@ type addressed struct {
 
 func (a addressed) RemoteAddr() net.Addr { return a.from }
 
-// dialFrom connects from an IP address. The server has accepted the connection when dialFrom returns.
+// dialFrom connects to the server from an IP address. The server has accepted the connection when dialFrom returns.
 func (p *pipes) dialFrom(address string) net.Conn {
 	client, server := net.Pipe()
 	p.accept <- addressed{server, &net.TCPAddr{IP: net.ParseIP(address), Port: 1000}}
 	return client
 }
 
-// countOpen returns the number of open connections, under a fake clock.
+// countOpen returns how many of the connections the server has not closed, under a fake clock.
 func countOpen(conns []net.Conn) (open int) {
 	for _, c := range conns {
 		if isOpen(c) {
@@ -157,7 +158,7 @@ func countOpen(conns []net.Conn) (open int) {
 }
 
 // TestUnauthenticatedOfOtherAddresses checks that unauthenticated connections from one address do not close connections
-// from another address. An IPv6 /64 is one address.
+// from other addresses. All addresses of an IPv6 /64 count as one.
 func TestUnauthenticatedOfOtherAddresses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t, ok, access.Limits{UnauthenticatedPerAddress: 3})
