@@ -64,7 +64,7 @@ func newService(s command.IO, l *plainLog, pl planner, set settings) *service {
 	return sv
 }
 
-// listen binds the ports: a sync whose port is in use does not start.
+// listen binds the ports before anything else, so that a sync whose port is in use does not start.
 func (sv *service) listen(ctx context.Context) error {
 	if sv.serving.Address != "" {
 		o := serving.Options{Flags: sv.serving, Upstream: sv.planner.config, Directory: sv.settings.store + ".tls"}
@@ -96,7 +96,7 @@ func (sv *service) listen(ctx context.Context) error {
 	return nil
 }
 
-// open opens the store and creates the mirror.
+// open opens the store and creates the mirror, that is, the informers of the sync.
 func (sv *service) open(ctx context.Context, logger logr.Logger) error {
 	mo := memberOptions{
 		persistSecrets: sv.settings.persistSecrets, keepChanges: keepFor(sv.settings.keepChanges, sv.serving),
@@ -118,7 +118,7 @@ func (sv *service) open(ctx context.Context, logger logr.Logger) error {
 	return nil
 }
 
-// run mirrors, displays the state and answers requests until ctx ends.
+// run mirrors, logs the state and answers requests until ctx ends.
 func (sv *service) run(ctx context.Context) (err error) {
 	closeServer := sv.serve(klog.FromContext(ctx))
 	defer func() { err = errors.Join(err, closeServer()) }()
@@ -144,7 +144,7 @@ func (sv *service) run(ctx context.Context) (err error) {
 	return err
 }
 
-// noteUnlisted logs the resources whose first list was interrupted.
+// noteUnlisted logs the resources whose first list was interrupted by the end of the sync.
 func (sv *service) noteUnlisted(left []source.Collection) {
 	var unlisted []string
 	objects := 0
@@ -170,7 +170,8 @@ func (sv *service) noteNothingMirrored() {
 	sv.log.note("stopped before anything was mirrored: " + left)
 }
 
-// serve answers the reading commands on the socket. If it cannot, the sync runs without.
+// serve answers the requests of reading commands on the store's socket. If the socket cannot be created, the sync runs
+// without it.
 func (sv *service) serve(logger logr.Logger) (stop func() error) {
 	path := sv.settings.store
 	l, err := source.Listen(path)
@@ -186,7 +187,7 @@ func (sv *service) serve(logger logr.Logger) (stop func() error) {
 	server := source.NewServer(sv.mirror.Load(), who)
 	server.Start(l)
 	return func() error {
-		if err := server.Close(); err != nil { // all mirrored objects are in the file
+		if err := server.Close(); err != nil { // only logged, since all mirrored objects are in the file
 			logger.Error(err, "The socket could not be removed, or did not end in order; the next sync replaces it", "store",
 				path)
 		}
@@ -201,7 +202,8 @@ const historyBytes = 8 << 20
 // keeps them.
 const servedChanges = time.Hour
 
-// keepFor returns how long the file keeps changes.
+// keepFor returns how long the file keeps changes: as long as the user asked, and at least servedChanges if objects are
+// served.
 func keepFor(asked time.Duration, f serving.Flags) time.Duration {
 	if f.Address == "" {
 		return asked
@@ -216,7 +218,7 @@ func historyOf(f serving.Flags) int {
 	return historyBytes
 }
 
-// serveObjects serves the mirror as a Kubernetes API, if --serve is given.
+// serveObjects serves the mirrored objects as a Kubernetes API, if --serve is given.
 func (sv *service) serveObjects(ctx context.Context, m *mirror) error {
 	if sv.port == nil {
 		return nil
@@ -257,8 +259,8 @@ func (sv *service) close() (err error) {
 	return err
 }
 
-// warnOfSecrets logs the resources that are in memory only, and objects of them that an earlier sync has left in the
-// file.
+// warnOfSecrets logs the resources whose objects are only in memory. It also logs objects of these resources that an
+// earlier sync has left in the file.
 func (sv *service) warnOfSecrets(ctx context.Context, m *mirror, mo memberOptions) {
 	what := "stored"
 	if sv.port != nil {
@@ -283,8 +285,8 @@ func (sv *service) warnOfSecrets(ctx context.Context, m *mirror, mo memberOption
 	}
 }
 
-// readiness returns a check of each collection against the configured meaning of ready. Forbidden resources count only
-// if they were requested by name.
+// readiness returns, for each collection, a check that fails until the collection is ready in the configured sense. A
+// forbidden resource is checked only if it was requested by name.
 func (sv *service) readiness() []endpoint.Check {
 	m := sv.mirror.Load()
 	if m == nil {
@@ -306,7 +308,7 @@ func (sv *service) readiness() []endpoint.Check {
 	return all
 }
 
-// notReady returns why a collection is not ready; "" if it is.
+// notReady returns why a collection is not ready in the given sense; "" if it is ready.
 func notReady(c source.Collection, ready config.Ready) string {
 	switch {
 	case !c.Complete && input.Forbidden(c):

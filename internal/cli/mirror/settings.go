@@ -23,15 +23,16 @@ type settings struct {
 	maxSize        int64
 	keepChanges    time.Duration
 	encryption     *seal.Encryption
-	seals          []toSeal // names in the configuration, each of which must match a mirrored resource
-	keyBy          string   // where the key is named, for hints
-	listen         string
-	ready          config.Ready
+	// the resource names under encryption.resources, each of which must match a mirrored resource
+	seals  []toSeal
+	keyBy  string // the flag or field with which the user names the encryption key, for hints
+	listen string
+	ready  config.Ready
 	// schemas enables storing the server's OpenAPI schemas.
 	schemas bool
 }
 
-// fromArgs returns the settings of the command line.
+// fromArgs returns the settings that the command line gives.
 func (o *syncOptions) fromArgs(args []string) (settings, error) {
 	s := settings{store: o.store.Path, persistSecrets: o.persistSecrets, keepChanges: time.Duration(o.keepChanges),
 		maxSize: int64(o.maxSize), ready: config.ReadyDisk, keyBy: input.ByFlag, schemas: o.schemas}
@@ -60,7 +61,7 @@ func (o *syncOptions) fromArgs(args []string) (settings, error) {
 	return s, nil
 }
 
-// fromConfig returns the settings of a file. Flags about the store take precedence.
+// fromConfig returns the settings in a configuration file. Flags about the store file override them.
 func (o *syncOptions) fromConfig(c *config.Config) (settings, error) {
 	s := settings{
 		store: c.Store, persistSecrets: c.PersistSecrets, maxSize: c.MaxSize, keepChanges: c.Changes,
@@ -84,7 +85,7 @@ func (o *syncOptions) fromConfig(c *config.Config) (settings, error) {
 	return s, nil
 }
 
-// connection adds the configuration's settings to connection flags that are not given.
+// connection returns the connection flags, with the configuration's values for flags that are not given.
 func (o *syncOptions) connection(c *config.Config) *cluster.Flags {
 	if c == nil {
 		return o.cluster
@@ -103,7 +104,7 @@ func (s settings) storeOptions() store.Options {
 	return store.Options{MaxSize: s.maxSize, Encryption: s.encryption}
 }
 
-// sealing returns the encryption of a configuration; nil if it configures none, even if LARDER_KEY is set.
+// sealing returns the encryption that a configuration sets up; nil if it sets up none, even if LARDER_KEY is set.
 func sealing(c *config.Encryption) (*seal.Encryption, error) {
 	if c == nil {
 		return nil, nil

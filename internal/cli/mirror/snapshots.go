@@ -30,7 +30,7 @@ import (
 	"github.com/larder-dev/larder/snapshot/remote"
 )
 
-// snapshotFlags are the flags of the snapshots that a sync makes.
+// snapshotFlags are the flags with which a sync makes snapshots at intervals.
 type snapshotFlags struct {
 	to             string
 	every          command.AgeValue
@@ -40,8 +40,8 @@ type snapshotFlags struct {
 	lease          string
 }
 
-// Defaults. On a busy resource kube-apiserver can resume a watch after two minutes, but not after three. Thirty
-// snapshots cover an hour, enough for the slowest reader.
+// Defaults of the snapshot flags. On a busy resource kube-apiserver can resume a watch after two minutes, but not after
+// three. Thirty snapshots cover an hour, enough for the slowest reader.
 const (
 	snapshotEvery    = 2 * time.Minute
 	snapshotKeepLast = 30
@@ -67,7 +67,7 @@ func (s *snapshotFlags) add(f *pflag.FlagSet) {
 		"with --snapshot-to, of several syncs only the holder of this Lease, `NAMESPACE/NAME`, makes snapshots")
 }
 
-// check rejects flags that have no effect or make no sense.
+// check fails if a flag has no effect without another flag, or if its value makes no sense.
 func (s *snapshotFlags) check(f *pflag.FlagSet) error {
 	if s.to == "" {
 		for _, name := range []string{"to", "every", "keep-last", "keep-daily", "recipients-file", "sign-key", "lease"} {
@@ -97,16 +97,17 @@ type maker struct {
 	repository *remote.Repository
 	recipients []age.Recipient
 	key        *minisign.PrivateKey
-	leases     coordination.LeasesGetter // nil without a lease
-	metrics    makerMetrics
+	// client of the Lease that elects the sync that makes snapshots; nil without a lease
+	leases  coordination.LeasesGetter
+	metrics makerMetrics
 
-	// State after the last snapshot:
-	contact     time.Time // the mirror's last contact at that time
+	// The state at the time of the last snapshot:
+	contact     time.Time // the mirror's last contact with the server at the time of the last snapshot
 	leftOut     []string
 	cannotPrune bool
 }
 
-// open returns the maker; nil without --snapshot-to.
+// open returns the maker of snapshots; nil without --snapshot-to.
 func (s *snapshotFlags) open(config *rest.Config) (*maker, error) {
 	if s.to == "" {
 		return nil, nil
@@ -137,20 +138,20 @@ func (s *snapshotFlags) open(config *rest.Config) (*maker, error) {
 	return mk, nil
 }
 
-// Timing of the Lease, as in client-go's controllers.
+// Timing of the Lease, with the same values as client-go's controllers use.
 const (
 	leaseFor   = 15 * time.Second
 	leaseRenew = 10 * time.Second
 	leaseRetry = 2 * time.Second
 )
 
-// run makes snapshots until ctx ends; with a lease, only while it holds that.
+// run makes snapshots until ctx ends. With a lease it makes them only while this process holds the lease.
 func (mk *maker) run(ctx context.Context, m *mirror, path string) {
 	leads := func() bool { return true }
 	var electing sync.WaitGroup
 	if mk.leases != nil {
 		elector, err := mk.elector()
-		if err != nil { // invalid constants above
+		if err != nil { // cannot happen: only invalid constants, which are above, cause an error
 			klog.FromContext(ctx).Error(err, "No snapshots are made")
 			return
 		}
@@ -161,7 +162,7 @@ func (mk *maker) run(ctx context.Context, m *mirror, path string) {
 			}
 		})
 	}
-	mk.contact = m.lastContact() // contacts before this process do not count: the store may be old
+	mk.contact = m.lastContact() // contacts before this process started do not count, because the store may be old
 	wait := time.Second
 	for sleep(ctx, wait) {
 		wait = time.Second
@@ -183,8 +184,8 @@ func (mk *maker) run(ctx context.Context, m *mirror, path string) {
 	electing.Wait()
 }
 
-// elector takes part in the election of the sync that makes snapshots. If a leader works slightly longer than its
-// lease, the additional snapshot is harmless.
+// elector takes part in the election of the one sync that makes snapshots. A leader may make one snapshot slightly
+// after its lease has ended, which is harmless.
 func (mk *maker) elector() (*leaderelection.LeaderElector, error) {
 	ns, name, _ := strings.Cut(mk.flags.lease, "/")
 	return leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
@@ -217,7 +218,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// whole reports whether every mirrored collection is complete or has a failing list.
+// whole reports whether the first list of every mirrored collection is complete or fails.
 func (m *mirror) whole() bool {
 	for _, c := range m.mirrored() {
 		if !c.Complete && c.Live.Error == "" {
@@ -227,7 +228,7 @@ func (m *mirror) whole() bool {
 	return true
 }
 
-// lastContact returns the latest contact of any collection with the server.
+// lastContact returns the time of the latest contact that any collection had with the server.
 func (m *mirror) lastContact() (at time.Time) {
 	for _, c := range m.mirrored() {
 		if c.LastContact.After(at) {
@@ -237,7 +238,8 @@ func (m *mirror) lastContact() (at time.Time) {
 	return at
 }
 
-// one makes one snapshot, unless there was no contact with the server since the last one.
+// one makes and pushes one snapshot. It makes none if the mirror had no contact with the server since the last
+// snapshot.
 func (mk *maker) one(ctx context.Context, m *mirror, path string) (made bool, err error) {
 	contact := m.lastContact()
 	if !contact.After(mk.contact) {
@@ -247,9 +249,9 @@ func (mk *maker) one(ctx context.Context, m *mirror, path string) (made bool, er
 	if err != nil {
 		return false, err
 	}
-	_ = os.Remove(f.Name()) // if the system cannot remove an open file, it is removed below
+	_ = os.Remove(f.Name()) // not every system can remove an open file; if this fails, the file is removed below
 	defer func() {
-		_ = f.Close() // it was only read by Push
+		_ = f.Close() // Push only reads the file, so an error of closing it loses nothing
 		_ = os.Remove(f.Name())
 	}()
 	saved, err := snapshot.SaveStoreTo(ctx, m.store, f, snapshot.SaveOptions{
@@ -276,7 +278,7 @@ func (mk *maker) one(ctx context.Context, m *mirror, path string) (made bool, er
 	return true, nil
 }
 
-// prune removes old snapshots. It logs the first of successive failures.
+// prune removes old snapshots from the repository. Of successive failures it logs only the first.
 func (mk *maker) prune(ctx context.Context) {
 	if mk.flags.keep.Last == 0 {
 		return
@@ -315,8 +317,8 @@ func newMakerMetrics() makerMetrics {
 	}
 }
 
-// lead records whether this process makes snapshots. It resets the metrics of one that does not, because they would be
-// outdated.
+// lead records in the metrics whether this process is the one that makes snapshots. It resets the other metrics if it
+// is not, because they would be outdated.
 func (m makerMetrics) lead(leading bool, every time.Duration) {
 	if leading {
 		m.interval.Set(every.Seconds())

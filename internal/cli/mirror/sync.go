@@ -39,7 +39,7 @@ type syncOptions struct {
 	seed           seedFlags
 	snapshots      snapshotFlags
 	logs           logFlags
-	// all mirrors every resource except the names in exclude.
+	// all mirrors all resources of the server, except those that exclude names.
 	all     bool
 	exclude []string
 }
@@ -130,7 +130,7 @@ minute (--log-format json, --quiet). larder status prints a table of the resourc
 	return cmd
 }
 
-// configRefuses are the flags that a configuration file replaces.
+// configRefuses are the flags that cannot be combined with a configuration file, because it has fields for them.
 var configRefuses = []string{"namespace", "all-namespaces", "all", "exclude", "selector", "field-selector",
 	"persist-secrets", "max-size", "keep-changes", "schemas", "listen", "key-file"}
 
@@ -187,8 +187,8 @@ func (o *syncOptions) checkConfig(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// settings returns the settings of the configuration file, if one is given, or of the arguments. The configuration is
-// nil without a file.
+// settings returns the settings in the configuration file, if the user gives one, or else those of the arguments. It
+// also returns the configuration, which is nil without a file.
 func (o *syncOptions) settings(args []string) (settings, *config.Config, error) {
 	if o.config == "" {
 		set, err := o.fromArgs(args)
@@ -239,7 +239,7 @@ func runSync(ctx context.Context, s command.IO, o *syncOptions, args []string) (
 		return err
 	}
 	err = sv.open(ctx, logger)
-	if ctx.Err() != nil && errors.Is(err, ctx.Err()) { // interrupted, which is not an error
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) { // the sync was interrupted, which is no error
 		sv.noteNothingMirrored()
 		return nil
 	}
@@ -249,8 +249,9 @@ func runSync(ctx context.Context, s command.IO, o *syncOptions, args []string) (
 	return sv.run(ctx)
 }
 
-// endAtHangup makes SIGHUP, sent when the terminal is closed, end the context like SIGTERM does. If SIGHUP is ignored
-// (nohup), it stays ignored. A second SIGHUP has no effect: a shell and the kernel may both send it.
+// endAtHangup makes the context end when the terminal is closed, that is, at the signal SIGHUP, as it does at SIGTERM.
+// If SIGHUP is ignored (nohup), it stays ignored. A second SIGHUP has no effect, because a shell and the kernel may
+// both send the signal.
 func endAtHangup(ctx context.Context) (_ context.Context, release func()) {
 	if signal.Ignored(syscall.SIGHUP) {
 		return ctx, func() {}
@@ -258,7 +259,7 @@ func endAtHangup(ctx context.Context) (_ context.Context, release func()) {
 	return signal.NotifyContext(ctx, syscall.SIGHUP)
 }
 
-// stopped marks the collections as stopped, for the final state of the log.
+// stopped returns the collections with the state "stopped", for the last lines of the log.
 func stopped(all []source.Collection) []source.Collection {
 	for _, c := range all {
 		c.Live.Source = "stopped"

@@ -16,7 +16,8 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// Watch implements source.Watcher. It reads the file's changelog, or, without one, the informer's events.
+// Watch implements source.Watcher. It reads the changelog of the collection in the file. Without a changelog it passes
+// on the informer's events.
 func (m *mirror) Watch(ctx context.Context, q source.WatchQuery, fn func(source.Event) error) error {
 	for _, mb := range m.all() {
 		if mb.identity.ID() != q.Collection {
@@ -32,7 +33,8 @@ func (m *mirror) Watch(ctx context.Context, q source.WatchQuery, fn func(source.
 			return source.WatchInformer(ctx, mb.informer, q, fn)
 		}
 		err := m.File.Watch(ctx, q, fn)
-		if mb.watchable.Err() != nil { // the end of the informer may appear as an error of the file first
+		if mb.watchable.Err() != nil {
+			// if the informer is ending, report that and not the error of the file that follows from it
 			return context.Cause(mb.watchable)
 		}
 		return err
@@ -40,7 +42,8 @@ func (m *mirror) Watch(ctx context.Context, q source.WatchQuery, fn func(source.
 	return m.File.Watch(ctx, q, fn)
 }
 
-// Log implements source.Logger. Collections that are in memory only, or not stored yet, have no changelog.
+// Log implements source.Logger: it reads changelogs. Collections that are only in memory, or not stored yet, have no
+// changelog.
 func (m *mirror) Log(ctx context.Context, q source.LogQuery, fn func(source.Logged) error) (time.Time, error) {
 	for _, mb := range m.all() {
 		if mb.identity.ID() == q.Collection && !mb.informer.Status().Persistent {
@@ -54,8 +57,8 @@ func (m *mirror) Log(ctx context.Context, q source.LogQuery, fn func(source.Logg
 	return from, err
 }
 
-// keepChanges makes the file keep the collection's changes for that long; 0 keeps none. If that fails, the sync runs
-// without a changelog.
+// keepChanges makes the file keep the collection's changes for the given time; 0 keeps none. If that fails, the error
+// is logged and the sync runs without a changelog.
 func (mb *member) keepChanges(ctx context.Context, keep time.Duration) {
 	err := mb.informer.Durable().RetainChanges(ctx, keep)
 	if err != nil && !errors.Is(err, durable.ErrInMemory) {
@@ -73,8 +76,8 @@ func keptBefore(ctx context.Context, st *store.Store, id entry.Identity) consume
 	return kept
 }
 
-// logFreed logs that the changelog of an earlier sync was deleted because this sync does not keep changes, which may be
-// unintended.
+// logFreed logs that the collection's changelog, kept by an earlier sync, was deleted because this sync keeps no
+// changes. The user may not have intended that.
 func (mb *member) logFreed(ctx context.Context, st *store.Store, was consumer.Kept, configured bool) {
 	if was.For == 0 || keptBefore(ctx, st, mb.identity).For > 0 {
 		return

@@ -76,8 +76,9 @@ func TestMirrorWatch(t *testing.T) {
 	}
 }
 
-// TestMirrorEndsItsWatches checks that the watches of a mirror end with it, before the informer waits for their
-// handlers, and report that. It checks watches of the informer and of the changelog.
+// TestMirrorEndsItsWatches checks that the watches of a mirror end before its informers, which wait for the handlers of
+// the watches, and that their error reports the end of the sync. It checks watches of the informer's events and of the
+// changelog.
 func TestMirrorEndsItsWatches(t *testing.T) {
 	for _, keep := range []time.Duration{0, time.Hour} {
 		t.Run(fmt.Sprint("keep=", keep), func(t *testing.T) {
@@ -107,7 +108,8 @@ func TestMirrorEndsItsWatches(t *testing.T) {
 	}
 }
 
-// watchOf starts a watch, waits for the end of its list, and returns the channel that receives its error.
+// watchOf starts a watch and waits until it has delivered the existing objects. It returns the channel that receives
+// the error with which the watch ends.
 func watchOf(m *mirror, q source.WatchQuery) <-chan error {
 	ended, listed := make(chan error, 1), make(chan struct{})
 	go func() {

@@ -10,22 +10,24 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// target is a resource or category as the user wrote it, and the names of the requested objects; no names means all.
+// target is a resource or category that the user wrote, with the names of the requested objects; no names means all
+// objects.
 type target struct {
 	resource string
 	names    []string
-	// several says that the command line has other targets.
+	// several is true if the command line has more than one target, that is, resource or category.
 	several bool
 }
 
-// answer is the collections chosen for a target, or for one resource of a target that is a category.
+// answer holds the collections that answer a target of the command line, or one resource of a target that is a
+// category.
 type answer struct {
 	input.Choice
 	names []string
 }
 
-// parse checks the flags and parses the arguments like kubectl: comma-separated resources and names of objects that
-// apply to each, or any number of RESOURCE/NAME.
+// parse checks the flags and parses the arguments like kubectl: either comma-separated resources followed by names of
+// objects, or any number of RESOURCE/NAME.
 func (o *getOptions) parse(args []string) ([]target, error) {
 	args = o.from.LeadingFile(args)
 	if err := errors.Join(o.from.Check(), o.print.check()); err != nil {
@@ -35,7 +37,7 @@ func (o *getOptions) parse(args []string) ([]target, error) {
 		return nil, command.Usagef("%s is a file: name what is to be read of it, too, as in: larder get %[1]s pods -A",
 			o.from.Path)
 	}
-	if o.namespace == "" { // like kubectl: an empty namespace is the default
+	if o.namespace == "" { // like kubectl, which takes an empty -n as the default namespace
 		o.namespace = defaultNamespace
 	}
 	targets, err := targetsOf(args)
@@ -57,7 +59,8 @@ func (o *getOptions) parse(args []string) ([]target, error) {
 	return targets, nil
 }
 
-// targetsOf returns at least one target. Either all targets have names, or none has.
+// targetsOf parses the arguments into at least one target, that is, a resource and the names of its objects. Either all
+// targets have names, or none has.
 func targetsOf(args []string) ([]target, error) {
 	if strings.Contains(args[0], "/") {
 		return namedTargets(args)
@@ -77,7 +80,7 @@ func targetsOf(args []string) ([]target, error) {
 	return mark(all), nil
 }
 
-// namedTargets merges adjacent arguments of the same resource.
+// namedTargets parses RESOURCE/NAME arguments. It combines adjacent arguments of the same resource into one target.
 func namedTargets(args []string) ([]target, error) {
 	var all []target
 	for _, arg := range args {
@@ -101,7 +104,8 @@ func mark(all []target) []target {
 	return all
 }
 
-// choose finds the collections that answer each target. An error of one target does not prevent the answers to others.
+// choose finds the stored collections that answer each target. After an error for one target, it still returns the
+// answers to the others.
 func (o *getOptions) choose(stored []source.Collection, targets []target) ([]answer, error) {
 	var all []answer
 	var failed []error

@@ -14,8 +14,8 @@ import (
 	"github.com/larder-dev/larder/internal/cli/input"
 )
 
-// columnsPrinter prints user-defined columns. kubectl's own printer is in a package that imports most of kubectl; this
-// one replaces that dependency.
+// columnsPrinter prints columns that the user defines. It replaces kubectl's printer, whose package imports most of
+// kubectl.
 type columnsPrinter struct {
 	w       *tabwriter.Writer
 	headers []string
@@ -23,8 +23,8 @@ type columnsPrinter struct {
 	n       int
 }
 
-// newColumnsPrinter parses comma-separated NAME:PATH pairs, or the name of a file with a line of names above a line of
-// paths.
+// newColumnsPrinter parses the definition of the columns in spec: comma-separated NAME:PATH pairs, or the name of a
+// file with a line of names above a line of paths.
 func newColumnsPrinter(w io.Writer, format, spec string, noHeaders bool) (*columnsPrinter, error) {
 	if spec == "" {
 		return nil,
@@ -35,7 +35,7 @@ func newColumnsPrinter(w io.Writer, format, spec string, noHeaders bool) (*colum
 	names, paths, err := pairs(spec)
 	if format == formatColumnsFile {
 		names, paths, err = pairsIn(spec)
-		noHeaders = false // like kubectl: the file always has headers
+		noHeaders = false // like kubectl, which always prints the headers in the file
 	}
 	if err != nil {
 		return nil, fmt.Errorf("-o %s: %w", format, err)
@@ -112,7 +112,7 @@ func (p *columnsPrinter) object(u *unstructured.Unstructured) error {
 	return nil
 }
 
-// header prints the header once, even if there are no objects.
+// header prints the headers when it is first called, even if there are no objects.
 func (p *columnsPrinter) header() error {
 	if p.headers == nil {
 		return nil

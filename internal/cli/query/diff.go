@@ -85,7 +85,7 @@ func (o *diffOptions) open(ctx context.Context, s command.IO, name, path string)
 	return compare.NewSide(name, path, src, st, key != nil), nil
 }
 
-// diffError gives every error but wrong usage the exit code 3: 1 means a difference.
+// diffError gives every error except wrong usage the exit code 3, because diff exits with 1 if it finds a difference.
 func diffError(err error) error {
 	if err == nil || errors.Is(err, errDiffer) || command.ExitCode(err) == command.UsedWrongly {
 		return err
@@ -104,12 +104,12 @@ func runDiff(ctx context.Context, s command.IO, o *diffOptions, args []string) e
 	if err != nil {
 		return err
 	}
-	defer func() { _ = a.Source.Close() }() // nothing was written
+	defer func() { _ = a.Source.Close() }() // the file was only read, so an error of closing it loses nothing
 	b, err := o.open(ctx, s, "B", args[1])
 	if err != nil {
 		return err
 	}
-	defer func() { _ = b.Source.Close() }() // nothing was written
+	defer func() { _ = b.Source.Close() }() // the file was only read, so an error of closing it loses nothing
 	filter, names, err := o.filter(a, b, args[2:])
 	if err != nil {
 		return err
@@ -130,7 +130,8 @@ func runDiff(ctx context.Context, s command.IO, o *diffOptions, args []string) e
 	return nil
 }
 
-// unlistedError returns the error for named resources of which one file has no complete list.
+// unlistedError returns the error for a resource named on the command line if the first list of its collection in one
+// of the files was never completed.
 func unlistedError(asked snapshot.Filter, sides ...*compare.Side) error {
 	var errs []error
 	for _, side := range sides {
@@ -142,8 +143,8 @@ func unlistedError(asked snapshot.Filter, sides ...*compare.Side) error {
 	return errors.Join(errs...)
 }
 
-// sealedError returns the error for requested resources that were not compared because a file has them sealed and no
-// key was given.
+// sealedError returns the error for requested resources that could not be compared, because a file holds them encrypted
+// and no key was given.
 func sealedError(asked snapshot.Filter, sides ...*compare.Side) error {
 	for _, side := range sides {
 		if sealed := side.SealedOf(asked); len(sealed) > 0 {
@@ -156,12 +157,12 @@ func sealedError(asked snapshot.Filter, sides ...*compare.Side) error {
 	return nil
 }
 
-// checkPaths validates the paths of --ignore.
+// checkPaths fails if a path given with --ignore is invalid.
 func checkPaths(paths []string) error {
 	return diff.Options{Ignore: paths}.Validate()
 }
 
-// filter returns the selection of the command line. A resource may be in one file only.
+// filter returns the filter for the arguments and flags of diff. A resource that only one of the files has is valid.
 func (o *diffOptions) filter(a, b *compare.Side, args []string) (snapshot.Filter, input.ObjectNames, error) {
 	stored := slices.Concat(a.Status.Collections, b.Status.Collections)
 	for _, arg := range input.SplitArgs(args) {
@@ -178,7 +179,7 @@ func (o *diffOptions) filter(a, b *compare.Side, args []string) (snapshot.Filter
 	return o.selects.FilterObjects(a.Path, args, a.Status.Collections, b.Status.Collections)
 }
 
-// compareError adds a hint about the file that the error concerns.
+// compareError adds a hint to an error of reading one of the files.
 func compareError(err error) error {
 	var of *compare.SideError
 	if errors.As(err, &of) {
@@ -221,7 +222,8 @@ func (o *diffOptions) compare(
 	return report, err
 }
 
-// noteNothing prints a note if the selection matched no objects. Sealed resources are reported as an error instead.
+// noteNothing prints a note if the arguments and flags select no objects. If they select encrypted resources, an error
+// reports that instead.
 func (o *diffOptions) noteNothing(s command.IO, r diff.Report, asked snapshot.Filter, sealed bool) {
 	if !asked.Empty() && r.Equal() && r.Same == 0 && !sealed {
 		fmt.Fprintln(s.Err, "note: no object of A or B is selected: nothing was compared")

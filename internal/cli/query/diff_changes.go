@@ -33,8 +33,8 @@ func (p *diffChanges) change(c diff.Change) error {
 	return p.fields(compare.ChangedFields(c))
 }
 
-// fields prints each field's path with the old and new lines below it. Adjacent fields with the same path share its
-// line.
+// fields prints the path of each changed field, and its old and new lines below the path. Adjacent fields with the same
+// path are printed below one line.
 func (p *diffChanges) fields(all []compare.Field) error {
 	for i, f := range all {
 		indent := "  "

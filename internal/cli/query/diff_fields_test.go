@@ -110,7 +110,7 @@ func TestDiffConcealsSealed(t *testing.T) {
 	}
 }
 
-// changesOf returns the output of diff for one changed object.
+// changesOf returns the output of larder diff for one object that changed from before to after.
 func changesOf(t *testing.T, r input.Resource, before, after string, colours bool) string {
 	t.Helper()
 	parse := func(text string) *unstructured.Unstructured {

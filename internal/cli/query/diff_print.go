@@ -15,14 +15,14 @@ import (
 	"github.com/larder-dev/larder/snapshot/diff"
 )
 
-// diffPrinter prints differences as they are found, and a report at the end.
+// diffPrinter prints each difference when it is found, and a report after the last one.
 type diffPrinter interface {
 	change(c diff.Change) error
 	finish(r diff.Report) error
 }
 
-// gaps returns which of A and B have an incomplete collection of a resource. Objects missing from these sides may still
-// exist.
+// gaps returns the names ("A", "B") of the files whose collection of a resource is incomplete. An object missing from
+// such a file may still exist.
 type gaps func(entry.Identity) []string
 
 func newDiffPrinter(w io.Writer, format string, colours bool, gaps gaps) diffPrinter {
@@ -39,7 +39,7 @@ func newDiffPrinter(w io.Writer, format string, colours bool, gaps gaps) diffPri
 // diffLines prints a line for each difference.
 type diffLines struct {
 	w io.Writer
-	// lead is the prefix of each line; a and b are the names of the files.
+	// lead begins each line; a and b are the paths of the two files.
 	lead, a, b string
 }
 
@@ -53,7 +53,7 @@ func (p *diffLines) change(c diff.Change) error {
 	return err
 }
 
-// finish prints the collections that only one file has.
+// finish prints the collections that only one of the files has.
 func (p *diffLines) finish(r diff.Report) error {
 	for _, only := range []struct {
 		kind diff.Kind
@@ -71,8 +71,8 @@ func (p *diffLines) finish(r diff.Report) error {
 	return nil
 }
 
-// patchOf returns the patch of a change, or nil if the change has none. Values of Secrets and of sealed resources are
-// replaced.
+// patchOf returns the JSON merge patch from the old to the new object of a change; nil if the change has none. Values
+// of Secrets and of encrypted resources are replaced by a placeholder.
 func patchOf(c diff.Change) (any, error) {
 	if c.Patch == nil {
 		return nil, nil
@@ -128,7 +128,7 @@ func hideValues(object map[string]any, field string) {
 	}
 }
 
-// diffJSON prints one JSON document, one change after the other.
+// diffJSON prints the differences as one JSON document, in which the changes are a list.
 type diffJSON struct {
 	w    io.Writer
 	gaps gaps
@@ -151,16 +151,16 @@ func newObjectJSON(change diff.Kind, r schema.GroupVersionResource, key string) 
 	return o
 }
 
-// diffChange is a change in diff -o json.
+// diffChange is one changed object in the JSON of larder diff.
 type diffChange struct {
 	objectJSON
-	// Incomplete lists the sides, A and B, with an incomplete collection of the resource. An added or removed object
-	// may only be missing there.
+	// Incomplete lists the files, A and B, whose collection of the resource is incomplete. An added or removed object
+	// may only be missing from that collection.
 	Incomplete []string `json:"incomplete,omitempty"`
 	Patch      any      `json:"patch,omitempty"`
 }
 
-// diffSummary ends diff -o json.
+// diffSummary holds the last fields of the JSON document of larder diff.
 type diffSummary struct {
 	Added    int      `json:"added"`
 	Removed  int      `json:"removed"`
@@ -169,7 +169,8 @@ type diffSummary struct {
 	Same     int      `json:"same"`
 	OnlyInA  []string `json:"onlyInA"`
 	OnlyInB  []string `json:"onlyInB"`
-	// Overlaps lists the compared parts of collections whose scopes differ between the files.
+	// Overlaps describes, for each pair of collections with different namespaces or selectors, the part that both
+	// contain and that was compared.
 	Overlaps []string `json:"overlaps,omitempty"`
 }
 

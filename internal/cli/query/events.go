@@ -14,18 +14,18 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// eventPrinter prints objects as they arrive. If events is set it also prints the event type: as a column of tables,
-// after -o name, and around the objects of JSON and YAML. Templates and custom columns get the bare objects unless
-// events were requested.
+// eventPrinter prints objects as a watch delivers them. If events is set it also prints the type of each event: as a
+// column of tables, after -o name, and around the objects of JSON and YAML. Templates and custom columns print the
+// objects alone unless the user asked for event types.
 type eventPrinter struct {
 	w       io.Writer
 	to      printer
 	format  string
 	events  bool
 	asked   bool
-	managed bool // keep managedFields
+	managed bool // print the metadata field managedFields
 	printed bool
-	// current is the resource last printed; each resource has its own table.
+	// current is the resource of the object printed last. Each resource is printed in a table of its own.
 	current input.Resource
 	several bool
 }
@@ -42,7 +42,7 @@ func newEventPrinter(w io.Writer, s command.IO, o *getOptions, answers []answer)
 	return p, to.begin(answers[0].Choice, p.several)
 }
 
-// event is the JSON and YAML of an event: kubectl's fields and the seq.
+// event is the JSON and YAML form of an event: kubectl's fields and seq, its number in the changelog.
 type event struct {
 	Object map[string]any   `json:"object"`
 	Seq    uint64           `json:"seq,omitempty"`
@@ -79,7 +79,7 @@ func (p *eventPrinter) print(of watched, t source.EventType, seq uint64, u *unst
 	return p.to.object(u)
 }
 
-// document prints an event, in JSON on one line like kubectl.
+// document prints an event as a JSON or YAML document. JSON is on one line, like kubectl's.
 func (p *eventPrinter) document(e event) error {
 	if !p.managed {
 		unstructured.RemoveNestedField(e.Object, "metadata", "managedFields")
@@ -104,7 +104,7 @@ func (p *eventPrinter) document(e event) error {
 	return err
 }
 
-// flush prints buffered rows.
+// flush prints the rows of the table that are still buffered.
 func (p *eventPrinter) flush() error {
 	err := p.to.finish()
 	if table, ok := p.to.(*tablePrinter); ok && err == nil {

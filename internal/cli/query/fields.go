@@ -15,9 +15,9 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// fieldsIn returns the field selector still to be applied to c: none if the server has applied it to the whole
-// collection. The server's result is kept, because its defaults are not in the objects, such as
-// spec.unschedulable=false of nodes.
+// fieldsIn returns the field selector that must still be applied to the objects of a collection. It returns none if the
+// server has already applied the selector to the whole collection, because only the server knows defaults that are not
+// in the objects, such as spec.unschedulable=false of nodes.
 func (o *getOptions) fieldsIn(c source.Collection) string {
 	if c.FieldSelector == o.fields {
 		return ""
@@ -25,8 +25,8 @@ func (o *getOptions) fieldsIn(c source.Collection) string {
 	return discovery.StoredSelector(c.Identity().GroupResource(), o.fields)
 }
 
-// noteFields prints the selected fields that no stored object has. A store has no schema to reject a misspelled field,
-// which is therefore empty in every object: it matches nothing, or with != everything.
+// noteFields prints a note about fields of the selector that no stored object has. A store cannot reject a misspelled
+// field, because it has no schema. The field is then empty in every object, so that = matches none and != all.
 func (o *getOptions) noteFields(
 	ctx context.Context, s command.IO, src source.Source, chosen input.Choice, found bool,
 ) error {
@@ -35,10 +35,11 @@ func (o *getOptions) noteFields(
 		return err
 	}
 	for _, r := range selector.Requirements() {
-		if found && r.Operator != selection.NotEquals && r.Value != "" { // the found objects have the field
+		if found && r.Operator != selection.NotEquals && r.Value != "" {
+			// the objects found match a value of the field, so the field exists
 			continue
 		}
-		// The kind defines the field.
+		// Kubernetes defines the field for this kind, so it is not misspelled.
 		if discovery.IsSelectableField(chosen.Collections[0].Identity().GroupResource(), r.Field) {
 			continue
 		}
@@ -54,7 +55,7 @@ func (o *getOptions) noteFields(
 	return nil
 }
 
-// absent reports whether there are objects but none has the field.
+// absent reports whether a collection has objects and no object has the field.
 func (o *getOptions) absent(
 	ctx context.Context, src source.Source, all []source.Collection, field string,
 ) (bool, error) {
@@ -67,7 +68,8 @@ func (o *getOptions) absent(
 		q := source.Query{Collection: c.ID, Fields: with, KeysOnly: true}
 		var unreadable *source.UnreadableError
 		switch err := src.Entries(ctx, q, func(entry.Entry) error { return input.ErrEnough }); {
-		case errors.Is(err, input.ErrEnough), errors.As(err, &unreadable): // an unreadable object may have the field
+		case errors.Is(err, input.ErrEnough), errors.As(err, &unreadable):
+			// stopped early or at an unreadable object: the field may exist
 			return false, nil
 		case err != nil:
 			return false, err

@@ -14,12 +14,12 @@ import (
 const (
 	// firstListWithin limits how long a reading command waits for the first list of a new sync.
 	firstListWithin = time.Minute
-	// firstListEvery is the interval at which it polls.
+	// firstListEvery is the interval at which a reading command polls the status of a sync in its first list.
 	firstListEvery = 100 * time.Millisecond
 )
 
-// afterFirstList returns the status of a store. If a sync is still listing a requested resource for the first time, it
-// waits for that list for up to firstListWithin, unless the list fails.
+// afterFirstList returns the status of a store. If a sync is listing a requested resource for the first time, it waits
+// up to firstListWithin until that list is complete or fails.
 func afterFirstList(ctx context.Context, s command.IO, src source.Source, targets []target) (source.Status, error) {
 	status, err := src.Status(ctx)
 	if _, running := src.(*source.Client); !running || err != nil {
@@ -38,7 +38,7 @@ func afterFirstList(ctx context.Context, s command.IO, src source.Source, target
 		select {
 		case <-ctx.Done():
 			return status, ctx.Err()
-		case <-enough: // an incomplete answer is reported as such
+		case <-enough: // stop waiting: a note then says that the list is incomplete
 			return status, nil
 		case <-time.After(firstListEvery):
 		}
@@ -46,7 +46,7 @@ func afterFirstList(ctx context.Context, s command.IO, src source.Source, target
 	return status, err
 }
 
-// firstLists returns the requested resources that are in their first list and have no error.
+// firstLists returns the requested resources whose first list is running and has not failed.
 func firstLists(stored []source.Collection, targets []target) []input.Resource {
 	var waiting []source.Collection
 	for _, c := range stored {

@@ -10,7 +10,7 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// listing is a sync whose first list is complete after a few status requests.
+// listing is a sync whose first list is complete after a given number of status requests.
 type listing struct {
 	source.Holder
 	calls, until int

@@ -31,7 +31,7 @@ type getOptions struct {
 	ignoreNotFound bool
 	watch          bool
 	events         bool
-	eventsAsked    bool // set explicitly, so templates and columns get events too
+	eventsAsked    bool // the user set --output-watch-events, so templates and custom columns print events, too
 }
 
 // NewGet returns larder get.
@@ -68,7 +68,7 @@ Nothing is coloured, so NO_COLOR changes nothing.`,
 	return cmd
 }
 
-// eventsFlag is the flag of get -w and watch that prints events.
+// eventsFlag is the flag of get -w and watch that prints the type of each event.
 const eventsFlag = "output-watch-events"
 
 // defaultNamespace is the default of -n in get and watch.
@@ -110,7 +110,7 @@ func runGet(ctx context.Context, s command.IO, o *getOptions, args []string) err
 	if src == nil {
 		return err
 	}
-	defer func() { _ = src.Close() }() // nothing was written
+	defer func() { _ = src.Close() }() // the file was only read, so an error of closing it loses nothing
 	answers, unlisted := o.listed(answers)
 	if err = errors.Join(err, unlisted); len(answers) == 0 {
 		return err
@@ -120,8 +120,8 @@ func runGet(ctx context.Context, s command.IO, o *getOptions, args []string) err
 	return errors.Join(err, g.run(ctx, answers))
 }
 
-// open opens the file and chooses the collections that answer the targets. An error may come with answers to some
-// targets; without any the source is nil.
+// open opens the file and chooses the stored collections that answer the targets. If only some targets have an answer,
+// it returns these answers and an error. Without an answer the returned source is nil.
 func (o *getOptions) open(ctx context.Context, s command.IO, targets []target) (source.Source, []answer, error) {
 	src, err := o.from.Open(ctx, s)
 	if err != nil {
@@ -129,7 +129,7 @@ func (o *getOptions) open(ctx context.Context, s command.IO, targets []target) (
 	}
 	status, err := afterFirstList(ctx, s, src, targets)
 	if err != nil {
-		_ = src.Close() // nothing was written
+		_ = src.Close() // the file was only read, so an error of closing it loses nothing
 		return nil, nil, input.ReadError(o.from.Path, err)
 	}
 	answers, err := o.choose(status.Collections, targets)
@@ -143,7 +143,8 @@ func (o *getOptions) open(ctx context.Context, s command.IO, targets []target) (
 	return src, answers, err
 }
 
-// listed returns the answers that have data, and the error for answers that have never been listed.
+// listed returns the answers whose collections were listed. The error is about the other answers, whose first list was
+// never completed.
 func (o *getOptions) listed(answers []answer) ([]answer, error) {
 	var errs []error
 	rest := slices.DeleteFunc(slices.Clone(answers), func(a answer) bool {
@@ -154,7 +155,8 @@ func (o *getOptions) listed(answers []answer) ([]answer, error) {
 	return rest, errors.Join(errs...)
 }
 
-// printAllFreshness prints the freshness and the notes of the answers, and for tables a note about unknown columns.
+// printAllFreshness prints how old the data of each answer is, and its notes. For tables it also prints a note about
+// resources whose columns are unknown.
 func (o *getOptions) printAllFreshness(s command.IO, answers []answer) {
 	for _, a := range answers {
 		a.printFreshness(s)
@@ -165,12 +167,12 @@ func (o *getOptions) printAllFreshness(s command.IO, answers []answer) {
 	}
 }
 
-// one reports whether a single object is requested by name.
+// one reports whether the command line requests exactly one object, by its name.
 func one(targets []target) bool {
 	return len(targets) == 1 && len(targets[0].names) == 1 && !targets[0].several
 }
 
-// printFreshness prints an answer's freshness and notes to standard error.
+// printFreshness prints to standard error how old the data of an answer is, and its notes.
 func (a answer) printFreshness(s command.IO) {
 	for _, c := range a.Collections {
 		fmt.Fprintln(s.Err, freshness(s, a.Resource, c, len(a.Collections) > 1))
@@ -180,7 +182,7 @@ func (a answer) printFreshness(s command.IO) {
 	}
 }
 
-// getting prints the answers of one command line.
+// getting is one run of larder get: it prints the answers to all targets of the command line.
 type getting struct {
 	o       *getOptions
 	s       command.IO
@@ -188,13 +190,13 @@ type getting struct {
 	printer printer
 	flush   func() error
 
-	// found counts printed objects. missing has the errors of named objects that were not found.
+	// found is the number of printed objects. missing has an error for each named object that was not found.
 	found   int
 	missing []error
 	damaged source.UnreadableError
 }
 
-// run prints all objects, and fails if a named one was not found.
+// run prints the objects of all answers. It fails if an object requested by name was not found.
 func (g *getting) run(ctx context.Context, answers []answer) error {
 	kinds := map[schema.GroupVersionResource]bool{}
 	for _, a := range answers {
@@ -210,7 +212,7 @@ func (g *getting) run(ctx context.Context, answers []answer) error {
 		}
 	}
 	var err error
-	if !g.o.ignoreNotFound || g.found > 0 { // like kubectl, which prints no empty list then
+	if !g.o.ignoreNotFound || g.found > 0 { // like kubectl, which prints no empty list with --ignore-not-found
 		err = g.printer.finish()
 	}
 	if err := errors.Join(err, g.flush()); err != nil {
@@ -225,8 +227,8 @@ func (g *getting) run(ctx context.Context, answers []answer) error {
 	return errors.Join(g.missing...)
 }
 
-// broken ends the output after an error. It completes a table, but not a JSON or YAML list: a partial one must not look
-// complete.
+// broken ends the output after an error. It prints the rest of a table, but does not close a JSON or YAML list, because
+// a partial list must not look complete.
 func (g *getting) broken(err error) error {
 	if g.o.print.table() {
 		err = errors.Join(err, g.printer.finish())
@@ -234,13 +236,14 @@ func (g *getting) broken(err error) error {
 	return errors.Join(input.ReadError(g.o.from.Path, err), g.flush())
 }
 
-// objects prints the objects of one answer. Damaged and missing objects are recorded for the end, and the rest is
-// printed.
+// objects prints the objects of one answer. After a damaged or missing object it continues, and records the error for
+// the end of the command.
 func (g *getting) objects(ctx context.Context, a answer) error {
 	for _, q := range g.o.queries(a) {
 		before := g.found
 		_, names := g.printer.(*namePrinter)
-		q.KeysOnly = names && q.collection.Kind != "" // if the collection has no kind, the objects are read for theirs
+		// read keys only; if the kind is unknown, objects are read for their kind
+		q.KeysOnly = names && q.collection.Kind != ""
 		q.OmitManagedFields = !g.o.print.showsManagedFields()
 		err := source.Objects(ctx, g.src, q.collection, q.Query, func(u *unstructured.Unstructured) error {
 			g.found++
@@ -259,7 +262,7 @@ func (g *getting) objects(ctx context.Context, a answer) error {
 	return nil
 }
 
-// nothing prints that there are no objects, and a hint about other namespaces.
+// nothing prints that there are no objects, and a hint if other namespaces have some.
 func (g *getting) nothing(ctx context.Context, answers []answer) {
 	if g.o.inOneNamespace(answers) {
 		fmt.Fprint(g.s.Err, g.o.nothingIn(), g.o.otherNamespacesHint(ctx, g.src, answers))
@@ -268,7 +271,7 @@ func (g *getting) nothing(ctx context.Context, answers []answer) {
 	fmt.Fprintln(g.s.Err, "No resources found")
 }
 
-// collectionQuery is a query of one collection.
+// collectionQuery is a query for objects of one collection, with the collection itself.
 type collectionQuery struct {
 	source.Query
 	collection source.Collection
@@ -296,7 +299,7 @@ func (o *getOptions) queries(a answer) []collectionQuery {
 // arrives every minute.
 const contactEvery = 2 * time.Minute
 
-// freshness returns the line that says how old the data of c is.
+// freshness returns the line that says how old the data of a collection is.
 func freshness(s command.IO, r input.Resource, c source.Collection, withScope bool) string {
 	what := r.String()
 	if withScope {
@@ -320,7 +323,8 @@ func freshness(s command.IO, r input.Resource, c source.Collection, withScope bo
 	case c.Live == nil:
 	case c.Live.Uncommitted:
 		from = "from disk; the running sync cannot write to it"
-	case c.Live.Source == string(informer.Live) && !c.LastContact.IsZero(): // unchanged since that contact
+	case c.Live.Source == string(informer.Live) && !c.LastContact.IsZero():
+		// a live sync has seen no change since its last contact with the server
 		from, heard = "live from the running sync",
 			"which last heard the server "+command.AgeOf(s.Now(), c.LastContact)+" ago"
 	case c.Live.Source == string(informer.Live):

@@ -11,7 +11,7 @@ import (
 	"github.com/larder-dev/larder/internal/cli/input"
 )
 
-// eachPrinter prints each object separately.
+// eachPrinter prints each object with a printer of cli-runtime, one after the other.
 type eachPrinter struct {
 	w  io.Writer
 	to printers.ResourcePrinter
@@ -28,7 +28,8 @@ func (*eachPrinter) finish() error { return nil }
 // namePrinter prints the names of objects.
 type namePrinter struct{ eachPrinter }
 
-// wholePrinter prints all objects in one List like kubectl's, because a template may refer to any of them.
+// wholePrinter collects all objects and prints them as one List, like kubectl, because a template may refer to any
+// object of the list.
 type wholePrinter struct {
 	w    io.Writer
 	to   printers.ResourcePrinter

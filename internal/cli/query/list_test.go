@@ -118,7 +118,7 @@ func TestManagedFields(t *testing.T) {
 		for _, single := range []bool{true, false} {
 			u := widget("ns", "w", time.Hour)
 			u.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "somebody"}})
-			// Like kubectl: templates and custom columns see everything.
+			// Like kubectl: templates and custom columns see managedFields, too.
 			want := strings.Contains(format, "=")
 			text := printAll(t, withOutput(format), single, false, clitest.Widgets, u.DeepCopy())
 			if got := strings.Contains(text, "somebody"); got != want {

@@ -93,7 +93,8 @@ func runLog(ctx context.Context, s command.IO, o *logOptions, args []string) err
 	return o.ofStore(ctx, s, files[0], args, since)
 }
 
-// moment is the value of log --since: a time, or a position in a changelog. With neither, it is the beginning.
+// moment is the value of log --since: a time, or a position in a changelog. If both are zero, it means the beginning of
+// the changelog.
 type moment struct {
 	at     time.Time
 	cursor *since

@@ -23,7 +23,7 @@ import (
 // toTheMinute is the time format of changes in a store, whose times have the precision of a minute.
 const toTheMinute = "2006-01-02T15:04Z07:00"
 
-// kindOf maps event types to the words of larder diff.
+// kindOf maps the event types of a changelog to the kinds of change that larder diff names.
 var kindOf = map[source.EventType]diff.Kind{
 	source.Added: diff.Added, source.Modified: diff.Changed, source.Deleted: diff.Removed,
 }
@@ -34,7 +34,7 @@ func (o *logOptions) ofStore(ctx context.Context, s command.IO, path string, arg
 	if err != nil {
 		return err
 	}
-	defer func() { _ = src.Close() }() // nothing was written
+	defer func() { _ = src.Close() }() // the file was only read, so an error of closing it loses nothing
 	logger, ok := src.(source.Logger)
 	if !ok {
 		return command.WithHint(command.Usagef("%s is a snapshot, of one moment", path),
@@ -85,7 +85,8 @@ func (o *logOptions) collect(
 ) (changes []source.LoggedOf, err error) {
 	defer s.Busy("reading")()
 	var without []source.Collection
-	late := map[string][]string{} // collections whose changelog begins after since, by that later time
+	// labels of collections whose changelog begins after --since, by the time of that beginning
+	late := map[string][]string{}
 	q := source.LogQuery{Since: since.at, Selector: o.selects.Labels, Fields: o.selects.Fields}
 	if since.cursor != nil {
 		q.After = &since.cursor.seq
@@ -124,13 +125,13 @@ func (o *logOptions) collect(
 	}), nil
 }
 
-// loggedJSON is a change in log -o json.
+// loggedJSON is one change in the JSON of larder log.
 type loggedJSON struct {
 	Time string `json:"time,omitempty"`
 	objectJSON
-	// Seq is the change's number in a store.
+	// Seq is the number of the change in the store's changelog; it is left out in a log of several files.
 	Seq uint64 `json:"seq,omitempty"`
-	// Fields are the differences from the previous file, in a log of several files.
+	// Fields are the differences from the previous file, if larder log compares several files.
 	Fields []loggedField `json:"fields,omitempty"`
 	File   string        `json:"file,omitempty"`
 }
@@ -159,7 +160,8 @@ func (o *logOptions) printLogged(w io.Writer, c source.LoggedOf) error {
 	return err
 }
 
-// timeOf returns the time of a file's content: when a snapshot was taken, or the last contact of a store.
+// timeOf returns the time that the content of a file shows: when a snapshot was taken, or the last contact of a store
+// with the server.
 func timeOf(src source.Source, st source.Status) (at time.Time) {
 	if file, ok := src.(*source.Snapshot); ok {
 		return file.File().Manifest().TakenAt

@@ -12,7 +12,8 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// otherNamespaces returns the other namespaces that contain objects of the answer; with a name, objects of that name.
+// otherNamespaces returns the namespaces, other than the requested one, that contain objects of the answer. If a name
+// is given, only objects of that name count.
 func (o *getOptions) otherNamespaces(ctx context.Context, src source.Source, a answer, name string) []string {
 	if !a.Resource.Namespaced || o.all {
 		return nil
@@ -23,7 +24,8 @@ func (o *getOptions) otherNamespaces(ctx context.Context, src source.Source, a a
 		if name != "" {
 			q.Fields = "metadata.name=" + name
 		}
-		_ = src.Entries(ctx, q, func(e entry.Entry) error { // a hint leaves out unreadable objects
+		// errors are ignored: the hint leaves out namespaces with unreadable objects
+		_ = src.Entries(ctx, q, func(e entry.Entry) error {
 			if ns, _ := input.SplitKey(e.Key); len(found) == 0 || found[len(found)-1] != ns {
 				found = append(found, ns)
 			}
@@ -66,7 +68,7 @@ func (o *getOptions) otherNamespacesHint(ctx context.Context, src source.Source,
 	return ""
 }
 
-// nothingIn returns kubectl's message for a namespace without objects.
+// nothingIn returns kubectl's message that the requested namespace has no such objects.
 func (o *getOptions) nothingIn() string {
 	return fmt.Sprintf("No resources found in %s namespace.\n", o.namespace)
 }
@@ -83,7 +85,7 @@ func (o *watchOptions) noteOtherNamespaces(ctx context.Context, s command.IO, sr
 	}
 }
 
-// there reports whether an answer has an object, readable or not.
+// there reports whether an answer's collections contain the object with the given name, readable or not.
 func (o *getOptions) there(ctx context.Context, src source.Source, a answer) bool {
 	return slices.ContainsFunc(o.queries(a), func(q collectionQuery) bool {
 		q.KeysOnly = true
@@ -91,7 +93,7 @@ func (o *getOptions) there(ctx context.Context, src source.Source, a answer) boo
 	})
 }
 
-// namedIn returns a hint about an object that is in other namespaces.
+// namedIn returns a hint that names the other namespaces in which an object of the requested name was found.
 func namedIn(found []string) string {
 	if len(found) == 1 {
 		return fmt.Sprintf("there is one in the namespace %s: -n %[1]s", found[0])
@@ -99,7 +101,7 @@ func namedIn(found []string) string {
 	return fmt.Sprintf("there are some in the namespaces %s: name one with -n", strings.Join(found, ", "))
 }
 
-// inNamespaces returns a hint about objects in other namespaces.
+// inNamespaces returns a hint that names the other namespaces in which objects were found.
 func inNamespaces(found []string) string {
 	if len(found) == 1 {
 		return fmt.Sprintf("there are some in the namespace %s: -n %[1]s; -A asks for all namespaces", found[0])

@@ -21,18 +21,18 @@ type printer interface {
 	finish() error
 }
 
-// printFlags are the output flags, with kubectl's names.
+// printFlags are the flags that choose the output format, with the same names as in kubectl.
 type printFlags struct {
 	output        string
 	template      string
-	allowMissing  bool // missing keys in templates
+	allowMissing  bool // --allow-missing-template-keys: missing keys in a template are no error
 	managedFields bool
 	noHeaders     bool
 	showLabels    bool
 	showKind      bool
 	labels        []string
 	sortBy        string
-	// watched says that the command prints changes as they arrive; only then -o changes is allowed.
+	// watched is true if the command prints changes as they arrive. Only such a command has the format -o changes.
 	watched bool
 }
 
@@ -80,7 +80,7 @@ func (f *printFlags) table() bool {
 	return f.format() == formatTable || f.format() == formatWide
 }
 
-// showsManagedFields reports whether the output may contain managedFields.
+// showsManagedFields reports whether the output format may print the metadata field managedFields.
 func (f *printFlags) showsManagedFields() bool {
 	switch strings.ToLower(f.format()) {
 	case formatTable, formatWide, "name", "json", "yaml":
@@ -89,7 +89,7 @@ func (f *printFlags) showsManagedFields() bool {
 	return true
 }
 
-// format returns the format of -o; --template alone means go-template.
+// format returns the output format that -o names. If only --template is given, it is go-template.
 func (f *printFlags) format() string {
 	if f.template != "" && (f.output == formatTable || f.output == "") {
 		return "go-template"
@@ -113,8 +113,8 @@ func (f *printFlags) check() error {
 	return nil
 }
 
-// printer returns the printer for the flags. single says that one object was requested by name: JSON, YAML and
-// templates print it alone, not in a List.
+// printer returns the printer for the flags. single is true if one object was requested by name: JSON, YAML and
+// templates then print the object alone, not in a List.
 func (f *printFlags) printer(s command.IO, single, allNamespaces bool) (printer, error) {
 	by, err := newSortField(f.sortBy)
 	if err != nil {

@@ -10,18 +10,18 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// since is the value of --since: a seq, and with it, if a watch printed the value, the ID of the changelog it belongs
-// to.
+// since is the value of --since: a seq, which is the number of a change in a changelog. A value that a watch has
+// printed also has the ID of the changelog.
 type since struct {
 	text string
 	seq  uint64
 	feed string
 }
 
-// startOver is the hint to watch from the beginning, with the resource and the store as arguments.
+// startOver is the hint to watch from the beginning. Its arguments are the resource and the store.
 const startOver = "start over with: larder get %s -w --from %s"
 
-// parseSince returns nil for an empty text.
+// parseSince parses a value of --since. It returns nil for "".
 func parseSince(text string) (*since, error) {
 	if text == "" {
 		return nil, nil
@@ -37,7 +37,8 @@ func parseSince(text string) (*since, error) {
 	return &since{text, seq, feed}, nil
 }
 
-// of fails if the value belongs to another changelog. A value without a changelog ID is accepted.
+// of fails if the value of --since names another changelog than that of the collection. A value without a changelog ID
+// is accepted.
 func (s *since) of(path string, r input.Resource, c source.Collection) error {
 	if s.feed == "" || c.Changes == nil || c.Changes.Feed == s.feed {
 		return nil
@@ -49,7 +50,7 @@ func (s *since) of(path string, r input.Resource, c source.Collection) error {
 		startOver, r, path)
 }
 
-// cursorOf formats a seq of the collection as a value of --since.
+// cursorOf returns the value of --since for the given change number (seq) in the collection's changelog.
 func cursorOf(c source.Collection, seq uint64) string {
 	cursor := strconv.FormatUint(seq, 10)
 	if c.Changes != nil && c.Changes.Feed != "" {

@@ -16,7 +16,7 @@ import (
 	"github.com/larder-dev/larder/internal/cli/input"
 )
 
-// bracesAndDot matches the accepted notations of a path: a.b, .a.b, {a.b} and {.a.b}.
+// bracesAndDot matches the accepted notations of a JSONPath for --sort-by: a.b, .a.b, {a.b} and {.a.b}.
 var bracesAndDot = regexp.MustCompile(`^\{\.?([^{}]+)\}$|^\.?([^{}]+)$`)
 
 // relaxedPath returns a path in any notation as a JSONPath template.
@@ -40,13 +40,13 @@ func parsePath(path string) (*jsonpath.JSONPath, error) {
 	return j, nil
 }
 
-// sortField is the field of --sort-by.
+// sortField is the field by which --sort-by sorts.
 type sortField struct {
 	name string
 	path *jsonpath.JSONPath
 }
 
-// newSortField returns nil for an empty field.
+// newSortField parses the value of --sort-by. It returns nil for "".
 func newSortField(field string) (*sortField, error) {
 	if field == "" {
 		return nil, nil
@@ -58,7 +58,8 @@ func newSortField(field string) (*sortField, error) {
 	return &sortField{field, path}, nil
 }
 
-// sortKeys holds the value of the field in each object; nil in an object without the field.
+// sortKeys holds, for each object, the value of the field by which objects are sorted; nil for an object without the
+// field.
 type sortKeys struct{ keys []any }
 
 func (k *sortKeys) add(by *sortField, u *unstructured.Unstructured) error {
@@ -74,8 +75,8 @@ func (k *sortKeys) add(by *sortField, u *unstructured.Unstructured) error {
 	return nil
 }
 
-// order returns the positions of the objects in sorted order. Objects without the field come first, as in kubectl,
-// and the sort is stable.
+// order returns the indexes of the objects in sorted order. Objects without the field come first, as in kubectl, and
+// objects with equal values keep their order.
 func (k *sortKeys) order(by *sortField) ([]int, error) {
 	order := make([]int, len(k.keys))
 	for i := range k.keys {
@@ -146,7 +147,7 @@ func boolOrder(a, b bool) int {
 	return 1
 }
 
-// what returns the JSON type of a value, for an error that must not show its content.
+// what returns the name of a value's JSON type, for an error that must not show the value.
 func what(v any) string {
 	switch reflect.ValueOf(v).Kind() {
 	case reflect.String:

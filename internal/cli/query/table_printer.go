@@ -30,10 +30,11 @@ const tableSample = 1000
 type tablePrinter struct {
 	s             command.IO
 	flags         *printFlags
-	asked         *sortField // --sort-by
+	asked         *sortField // the field of --sort-by; nil without the flag
 	allNamespaces bool
 
-	by      *sortField // asked, or the server's order of the resource; nil for key order
+	// the field by which rows are sorted: asked, or by default the server's order; nil sorts by key
+	by      *sortField
 	columns *columns.Columns
 	table   printers.ResourcePrinter
 	w       *tabwriter.Writer
@@ -42,8 +43,8 @@ type tablePrinter struct {
 	keys    sortKeys
 }
 
-// columnsOf returns the columns of a choice. From metadata alone, columns other than NAME and AGE would show wrong
-// values, so they are dropped.
+// columnsOf returns the table's columns for the chosen collections. If only metadata is stored, it drops all columns
+// except NAME and AGE, because they would show wrong values.
 func columnsOf(c input.Choice) *columns.Columns {
 	metadataOnly := slices.ContainsFunc(c.Collections,
 		func(c source.Collection) bool { return c.Representation == string(entry.Metadata) })
@@ -98,14 +99,14 @@ func (p *tablePrinter) row(u *unstructured.Unstructured) metav1.TableRow {
 	return row
 }
 
-// event prints a row with the event type in front. The row is written by the next flush of w.
+// event adds a table row with the event type before the object's cells. The next flush of w writes the row.
 func (p *tablePrinter) event(what string, u *unstructured.Unstructured) error {
 	t := &metav1.Table{ColumnDefinitions: p.columns.Definitions(), Rows: []metav1.TableRow{p.row(u)}}
 	return p.table.PrintObj(&metav1.WatchEvent{Type: what, Object: runtime.RawExtension{Object: t}}, p.w)
 }
 
-// firstLines cuts cells to their first lines. cli-runtime's printer does so, too, but computes the widths of the full
-// text.
+// firstLines cuts each cell to its first line. cli-runtime's table printer also does that, but computes column widths
+// from the full text.
 func firstLines(cells []any) {
 	for i, cell := range cells {
 		s, _ := cell.(string)
@@ -128,7 +129,7 @@ func (p *tablePrinter) print() error {
 	return p.w.Flush()
 }
 
-// end prints the remaining rows of the current resource.
+// end prints the remaining rows of the current resource's table.
 func (p *tablePrinter) end() error {
 	if p.by != nil && len(p.rows) > 0 {
 		order, err := p.keys.order(p.by)
@@ -149,8 +150,8 @@ func (p *tablePrinter) end() error {
 
 func (p *tablePrinter) finish() error { return p.end() }
 
-// countingWriter writes an empty line before the first byte if separate is set. It keeps the first error, which a table
-// printer ignores.
+// countingWriter writes an empty line before its first byte if separate is set. It keeps the first error of w, because
+// cli-runtime's table printer ignores write errors.
 type countingWriter struct {
 	w        io.Writer
 	n        int

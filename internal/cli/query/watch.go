@@ -21,9 +21,9 @@ import (
 type watchOptions struct {
 	getOptions
 	since string
-	// list prints the existing objects first, like get -w.
+	// list prints the existing objects before the changes, like get -w.
 	list bool
-	// changes prints the fields that changed.
+	// changes prints only the fields that changed, not whole objects.
 	changes bool
 }
 
@@ -73,7 +73,8 @@ get -w.`,
 	cmd.Flags().Lookup("from").Usage = "the `FILE` of the store to watch, also while larder sync holds it (required, or " +
 		command.StoreVariable + ")"
 	cmd.Flags().StringVar(&o.since, "since", "", "first print the changes after this `SEQ`")
-	_ = cmd.Flags().MarkHidden("sort-by") // exists only for its error message
+	// watch rejects the flag; it exists for a better error message than "unknown flag"
+	_ = cmd.Flags().MarkHidden("sort-by")
 	cmd.Flags().BoolVar(&o.events, eventsFlag, true,
 		"print the type of each event with its object; if the flag is given, -o of templates and columns gets events, too, "+
 			"as {.type} and {.object}")
@@ -104,7 +105,7 @@ func runWatch(ctx context.Context, s command.IO, o *watchOptions, args []string)
 	if src == nil {
 		return err
 	}
-	defer func() { _ = src.Close() }() // nothing was written
+	defer func() { _ = src.Close() }() // the file was only read, so an error of closing it loses nothing
 	switch {
 	case err != nil:
 		return err
@@ -152,13 +153,13 @@ func runWatch(ctx context.Context, s command.IO, o *watchOptions, args []string)
 	return w.run(ctx, s, all)
 }
 
-// watched is a watched collection with the choice that it is a part of.
+// watched is a watched collection, with the choice of collections that it belongs to.
 type watched struct {
 	collectionQuery
 	input.Choice
 }
 
-// printTo creates the printer.
+// printTo creates the printer of the watch's events.
 func (w *watching) printTo(s command.IO, answers []answer) (err error) {
 	to := s.Out
 	if w.o.changes && s.Colours {
@@ -173,8 +174,8 @@ func (w *watching) printTo(s command.IO, answers []answer) (err error) {
 	return err
 }
 
-// notFound returns the error for an object named by get -w that does not exist: it might never be created. An
-// unreadable object is left to the watch.
+// notFound returns an error if get -w names an object that does not exist, because it might never be created. For an
+// unreadable object it returns nil, and the watch reports the damage.
 func (o *watchOptions) notFound(ctx context.Context, src source.Source, a answer) error {
 	if !o.list || o.ignoreNotFound || len(a.names) == 0 || o.there(ctx, src, a) {
 		return nil
@@ -182,21 +183,22 @@ func (o *watchOptions) notFound(ctx context.Context, src source.Source, a answer
 	return o.missing(ctx, src, a, a.names[0])
 }
 
-// watching is the watches of one command, one for each collection.
+// watching runs the watches of one command: one watch for each collection.
 type watching struct {
 	o       *watchOptions
 	watcher source.Watcher
 	since   *since
 
 	mu      sync.Mutex
-	out     *bufio.Writer // guarded by mu
+	out     *bufio.Writer // buffered standard output; guarded by mu
 	printer eventSink     // guarded by mu; writes to out
 }
 
-// reached is the progress of one watch: the last seq that was printed to the buffer, and the last that was written out.
+// reached is the progress of one watch: the seq (change number) of the last event in the output buffer, and of the last
+// event written to standard output.
 type reached struct{ printed, written uint64 }
 
-// run watches until ctx ends, which is not an error, or something fails.
+// run watches all collections until ctx ends, which is no error, or until a watch or the output fails.
 func (w *watching) run(ctx context.Context, s command.IO, queries []watched) error {
 	running, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -220,7 +222,7 @@ func (w *watching) run(ctx context.Context, s command.IO, queries []watched) err
 		w.printCursor(s, q, progress[i].written)
 		switch failed := failures[i]; {
 		case failed == nil, ctx.Err() != nil, running.Err() != nil && errors.Is(failed, context.Canceled):
-		case errors.Is(failed, output): // reported once; no sync can fix it
+		case errors.Is(failed, output): // a failed write to the output is reported once; another sync would not help
 		case errors.Is(failed, source.ErrNotLive) && w.since != nil:
 			fmt.Fprintf(s.Err, "note: no larder sync mirrors %s into %s, so nothing else will change\n", q.Resource,
 				w.o.from.Path)
@@ -231,7 +233,7 @@ func (w *watching) run(ctx context.Context, s command.IO, queries []watched) err
 	return err
 }
 
-// one watches one collection and records its progress in at.
+// one watches one collection, and records in at which event was printed last.
 func (w *watching) one(ctx context.Context, s command.IO, q watched, at *reached) error {
 	begun := false
 	list := w.o.list || w.o.changes && w.since == nil
@@ -247,12 +249,14 @@ func (w *watching) one(ctx context.Context, s command.IO, q watched, at *reached
 		if e.Type == source.Bookmark {
 			if !begun {
 				begun = true
-				// a file without a changelog ends the watch here
+				// On a file without a changelog the watch ends after the list, so it does not print that it is
+				// watching.
 				if _, still := w.watcher.(*source.File); !still || e.Seq > 0 {
 					fmt.Fprintln(s.Err, watchingFrom(q.Resource, e.Seq))
 				}
 			}
-			if listed = listed || e.Listed; listed || at.printed > 0 { // a watch cannot resume within a list
+			if listed = listed || e.Listed; listed || at.printed > 0 {
+				// no value to resume from is recorded until the list of existing objects is complete
 				at.printed = max(at.printed, e.Seq)
 			}
 			if err := w.flush(); err != nil {
@@ -273,8 +277,8 @@ func (w *watching) one(ctx context.Context, s command.IO, q watched, at *reached
 	})
 }
 
-// printEvent prints an event. With -o changes, the objects of the initial list are only recorded for later comparison,
-// unless the list was requested.
+// printEvent prints an event. With -o changes, the existing objects are only recorded for comparison with later states,
+// unless the user asked for them.
 func (w *watching) printEvent(q watched, e source.Event, object *unstructured.Unstructured, listed bool) error {
 	if p, ok := w.printer.(*changePrinter); ok && !listed && !w.o.list {
 		p.note(q, e.Type, object)
@@ -283,7 +287,7 @@ func (w *watching) printEvent(q watched, e source.Event, object *unstructured.Un
 	return w.printer.print(q, e.Type, e.Seq, object)
 }
 
-// flush writes the buffered output. After an error it returns that error again.
+// flush writes the buffered output. After a failed write it returns the same error each time.
 func (w *watching) flush() error {
 	if err := w.printer.flush(); err != nil {
 		return err
@@ -291,7 +295,7 @@ func (w *watching) flush() error {
 	return w.out.Flush()
 }
 
-// watchingFrom returns the message that no change is missed from now on.
+// watchingFrom returns the message that the watch has begun and will miss no change after seq.
 func watchingFrom(r input.Resource, seq uint64) string {
 	if seq == 0 {
 		return fmt.Sprintf("%s: watching", r)
@@ -299,7 +303,7 @@ func watchingFrom(r input.Resource, seq uint64) string {
 	return fmt.Sprintf("%s: watching from seq %d", r, seq)
 }
 
-// printCursor prints the value of --since with which another watch can resume.
+// printCursor prints the value of --since with which a later watch can resume after this one.
 func (w *watching) printCursor(s command.IO, q watched, reached uint64) {
 	c := q.collection
 	switch {
@@ -312,7 +316,7 @@ func (w *watching) printCursor(s command.IO, q watched, reached uint64) {
 	}
 }
 
-// explain adds a hint to the error that ended a watch.
+// explain adds a hint, such as how to resume, to the error that ended a watch.
 func (w *watching) explain(err error, q watched, reached uint64) error {
 	path, c := w.o.from.Path, q.collection
 	var gone *consumer.SinceError

@@ -17,7 +17,7 @@ const formatChanges = "changes"
 // eventSink prints the events of a watch.
 type eventSink interface {
 	print(of watched, t source.EventType, seq uint64, u *unstructured.Unstructured) error
-	// flush prints buffered events.
+	// flush prints the events that are still buffered.
 	flush() error
 }
 
@@ -49,7 +49,7 @@ func (p *changePrinter) print(of watched, t source.EventType, _ uint64, u *unstr
 	return p.fields(compare.Fields(before, compared(u), compare.Concealed(of.collection.Saved())))
 }
 
-// note records the state of an object and returns its previous state.
+// note records the current state of an object and returns the state recorded before.
 func (p *changePrinter) note(
 	of watched, t source.EventType, u *unstructured.Unstructured,
 ) (before map[string]any, known bool) {
@@ -65,7 +65,7 @@ func (p *changePrinter) note(
 
 func (p *changePrinter) flush() error { return nil }
 
-// compared removes the fields that change with every write.
+// compared returns an object without the fields that change with every write, such as the resourceVersion.
 func compared(u *unstructured.Unstructured) map[string]any {
 	for _, field := range []string{"managedFields", "resourceVersion", "generation"} {
 		unstructured.RemoveNestedField(u.Object, "metadata", field)
@@ -73,7 +73,7 @@ func compared(u *unstructured.Unstructured) map[string]any {
 	return u.Object
 }
 
-// keyOf returns NAMESPACE/NAME, or the name alone.
+// keyOf returns NAMESPACE/NAME of an object, or NAME for a cluster-scoped one.
 func keyOf(u *unstructured.Unstructured) string {
 	if ns := u.GetNamespace(); ns != "" {
 		return ns + "/" + u.GetName()

@@ -1,4 +1,4 @@
-// Package schemes has the URL schemes with which commands read and write snapshots.
+// Package schemes lists the URL schemes (directories, s3 and oci) with which commands read and write snapshots.
 package schemes
 
 import (
@@ -7,7 +7,7 @@ import (
 	"github.com/larder-dev/larder/snapshot/remote/s3"
 )
 
-// Options returns options that add the s3 and oci schemes.
+// Options returns the options of package remote that add the schemes s3 and oci.
 func Options() remote.Options {
 	return remote.Options{Schemes: map[string]remote.Scheme{"s3": s3.Scheme, "oci": oci.Scheme}}
 }

@@ -12,18 +12,19 @@ import (
 	"github.com/larder-dev/larder/serve/access"
 )
 
-// storedAccounts is an Authenticator of the cluster's service accounts. It verifies tokens with the stored keys and
-// reads them again for each token: a first sync stores them only after it has begun to serve, and clusters rotate them.
+// storedAccounts authenticates service accounts of the mirrored cluster by their tokens. It verifies a token with the
+// cluster's keys in the store. It reads the keys for each token, because a first sync stores them only after it has
+// begun to serve, and clusters rotate them.
 type storedAccounts struct {
 	facts  facts.Documents
 	logger logr.Logger
 
 	mu       sync.Mutex
-	keys     facts.Keys              // the last keys read, usable or not; guarded by mu
-	accounts *access.ServiceAccounts // nil without usable keys; guarded by mu
+	keys     facts.Keys              // the keys read last, valid or not; guarded by mu
+	accounts *access.ServiceAccounts // verifies tokens with keys; nil if no valid keys are stored; guarded by mu
 }
 
-// Authenticate implements access.Authenticator. Without stored keys it recognises no token.
+// Authenticate implements access.Authenticator. It recognises no token if no keys are stored.
 func (s *storedAccounts) Authenticate(r *http.Request) (access.User, bool, error) {
 	accounts := s.current(r.Context())
 	if accounts == nil {
@@ -32,8 +33,8 @@ func (s *storedAccounts) Authenticate(r *http.Request) (access.User, bool, error
 	return accounts.Authenticate(r)
 }
 
-// current returns the accounts of the currently stored keys. If the keys cannot be read, the previous accounts stay
-// valid.
+// current returns the verifier of tokens for the currently stored keys. If the keys cannot be read, it returns the
+// verifier of the previous keys.
 func (s *storedAccounts) current(ctx context.Context) *access.ServiceAccounts {
 	stored, err := facts.ReadKeys(ctx, s.facts)
 	s.mu.Lock()

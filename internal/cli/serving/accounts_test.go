@@ -36,7 +36,7 @@ func newSigner(t *testing.T) signer {
 
 const issuer = "https://cluster.example"
 
-// keys returns the document that a store keeps of the key.
+// keys returns the key in the form of the document with a cluster's keys that a store keeps.
 func (s signer) keys(t *testing.T) []byte {
 	t.Helper()
 	set, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: s.key.Public(), KeyID: "k", Algorithm: "ES256"}}})

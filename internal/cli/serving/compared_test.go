@@ -20,7 +20,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// side returns a store of ConfigMaps and Secrets, each with one value.
+// side creates a store of ConfigMaps and Secrets that all have the same value, and opens it as one side of a
+// comparison.
 func side(t *testing.T, name, path, value string, objects int) *compare.Side {
 	t.Helper()
 	st, err := store.Open(filepath.Join(t.TempDir(), path), store.Options{})
@@ -104,7 +105,8 @@ func TestComparedSecrets(t *testing.T) {
 	}
 }
 
-// TestComparedIsBounded checks that the page gets at most mostDifferences differences, while all are counted.
+// TestComparedIsBounded checks that the page receives at most mostDifferences differences, while the counts include
+// all.
 func TestComparedIsBounded(t *testing.T) {
 	const objects = mostDifferences + 7
 	c := NewCompared(side(t, "A", "a.db", "before", objects), side(t, "B", "b.db", "after", objects), false)

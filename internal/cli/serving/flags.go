@@ -12,7 +12,7 @@ import (
 
 // Flags are the flags that say where and to whom objects are served.
 type Flags struct {
-	// Address is HOST:PORT. Without it nothing is served.
+	// Address is the HOST:PORT to serve at. If it is empty, nothing is served.
 	Address    string
 	Kubeconfig string
 	hosts      []string
@@ -25,7 +25,7 @@ type Flags struct {
 	memory     command.SizeValue
 	// Secrets also serves Secrets and sealed resources.
 	Secrets bool
-	// Forward sends requests that larder cannot answer to the API server; only for sync.
+	// Forward sends requests that larder cannot answer to the API server. Only larder sync has this flag.
 	Forward bool
 }
 
@@ -58,10 +58,10 @@ func (f *Flags) Add(flags *pflag.FlagSet, what string) {
 		"also serve Secrets and other resources that a store seals")
 }
 
-// leastMemory is the smallest accepted --serve-memory, in bytes.
+// leastMemory is the smallest accepted value of --serve-memory, in bytes.
 const leastMemory = 16 << 20
 
-// Check validates the flags and normalizes addresses.
+// Check fails for an invalid flag, and brings addresses into a canonical form.
 func (f *Flags) Check() (err error) {
 	if (f.certFile == "") != (f.keyFile == "") {
 		return command.Usagef("--tls-cert-file and --tls-private-key-file belong together")
@@ -76,12 +76,12 @@ func (f *Flags) Check() (err error) {
 		}
 	}
 	for i, host := range f.hosts {
-		f.hosts[i] = strings.Trim(host, "[]") // the brackets of an IPv6 address in a URL
+		f.hosts[i] = strings.Trim(host, "[]") // remove the brackets that an IPv6 address has in a URL
 	}
 	return nil
 }
 
-// CheckUnused fails if flags about serving are given without an address to serve at.
+// CheckUnused fails if flags about serving are given without --serve, so that they would have no effect.
 func (f *Flags) CheckUnused(flags *pflag.FlagSet) error {
 	if f.Address != "" {
 		return nil

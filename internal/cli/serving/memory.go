@@ -32,12 +32,12 @@ func limitMemory(budget int64) {
 	debug.SetMemoryLimit(limit)
 }
 
-// CgroupLimit returns the memory limit of this process's control groups, version 1 or 2, in bytes; 0 without a limit.
-// root is the parent directory of proc and sys.
+// CgroupLimit returns the memory limit in bytes of this process's control groups (cgroups), version 1 or 2; 0 without a
+// limit. root is the directory that contains proc and sys, "/" except in tests.
 func CgroupLimit(root string) (limit int64) {
 	groups, err := os.ReadFile(filepath.Join(root, "proc/self/cgroup"))
 	if err != nil {
-		return 0 // not Linux
+		return 0 // there is no such file on systems other than Linux
 	}
 	for line := range strings.Lines(string(groups)) {
 		part := strings.SplitN(strings.TrimSpace(line), ":", 3) // such as 0::/system.slice/larder.service
@@ -52,7 +52,7 @@ func CgroupLimit(root string) (limit int64) {
 		default:
 			continue
 		}
-		// a parent's limit applies to its children
+		// the lowest limit counts, because a parent's limit applies to its children, too
 		for group := path.Clean("/" + part[2]); ; group = path.Dir(group) {
 			text, err := os.ReadFile(filepath.Join(root, at, group, file))
 			n, notNumber := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)

@@ -8,8 +8,8 @@ import (
 	"github.com/larder-dev/larder/internal/cli/serving"
 )
 
-// TestCgroupLimit checks that the lowest limit of the process's control groups is found, in versions 1 and 2, and
-// inside a container, where the group's own path does not exist. Without a limit the result is 0.
+// TestCgroupLimit checks that the lowest memory limit among the process's control groups is found, in versions 1 and 2,
+// and also inside a container, where the path of the group does not exist. Without a limit the result is 0.
 func TestCgroupLimit(t *testing.T) {
 	for name, tt := range map[string]struct {
 		files map[string]string

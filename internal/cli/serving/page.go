@@ -15,14 +15,14 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// The kinds of source that the page shows: a running mirror, a store or a snapshot.
+// The words with which the page says what is served: a running mirror, a store or a snapshot.
 const (
 	ofMirror   = "mirror"
 	ofStore    = "store"
 	ofSnapshot = "snapshot"
 )
 
-// pageOptions returns the page's callbacks: status, changes and comparison.
+// pageOptions returns the callbacks with which the page reads status, changes and comparison.
 func (p *Port) pageOptions(s Served) page.Options {
 	o := page.Options{Status: func(ctx context.Context) (page.Status, error) {
 		status, err := s.Status(ctx)
@@ -42,7 +42,8 @@ func (p *Port) pageOptions(s Served) page.Options {
 	return o
 }
 
-// pageStatus converts a status for the page. secrets says that Secrets and sealed resources are served.
+// pageStatus converts a status into the form that the page shows. secrets is true if Secrets and encrypted resources
+// are served.
 func pageStatus(now time.Time, s source.Status, secrets bool) page.Status {
 	st := page.Status{File: s.Store, Of: ofStore, Version: source.Version(), Now: now, Bytes: s.Bytes, Error: s.Error}
 	if i := s.Snapshot; i != nil {
@@ -100,7 +101,7 @@ func pageCollection(now time.Time, c source.Collection) page.Collection {
 	one.Live = &page.Live{Resumes: l.Resumes, Watches: l.Watches, Lists: l.Lists, Relists: l.Relists,
 		Received: l.BytesReceived, Error: input.LiveError(*l), Unguarded: l.Unguarded, IncidentTotals: l.IncidentTotals}
 	if input.Forbidden(c) {
-		one.Live.Error = "" // Status.Forbidden reports it
+		one.Live.Error = "" // the page shows Status.Forbidden instead of this error
 	}
 	return one
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestPageStatus checks that the page gives the reason for each collection that is not served, and marks each
-// collection that needs attention as not well.
+// TestPageStatus checks that the page gives a reason for each collection that is not served, and marks each collection
+// that needs the operator's attention.
 func TestPageStatus(t *testing.T) {
 	now := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
 	of := func(resource string, change func(*source.Collection)) source.Collection {
@@ -120,7 +120,7 @@ func TestPageStates(t *testing.T) {
 	}
 }
 
-// TestPageLine checks that the token is printed to a terminal and never to a log (issue 37).
+// TestPageLine checks that the URL with the token is printed to a terminal and never to a log (issue 37).
 func TestPageLine(t *testing.T) {
 	for _, tt := range []struct {
 		terminal bool

@@ -34,31 +34,33 @@ const name = "larder"
 // Options are the options of Listen.
 type Options struct {
 	Flags
-	// Upstream is the API server that authenticates and authorizes other users; nil without one.
+	// Upstream is the API server that authenticates and authorizes users other than the owner of the kubeconfig; nil
+	// without an API server.
 	Upstream *rest.Config
-	// Directory holds the certificates. Temporary says that it is removed at exit, so new certificates are not logged.
+	// Directory holds the certificates. Temporary is true if the directory is removed at exit; new certificates in it
+	// are then not logged.
 	Directory string
 	Temporary bool
 }
 
-// Port serves objects. Create it with Listen.
+// Port is the server of the Kubernetes API at one address. Create it with Listen.
 type Port struct {
-	// URL is the port's address. Config is the content of a kubeconfig for it, set by Serve.
+	// URL is the address of the port. Config is the content of a kubeconfig for the port; Serve sets it.
 	URL    string
 	Config kubeconfig.Config
-	// Memory is the memory budget of responses.
+	// Memory is the memory budget that all responses of the port share.
 	Memory *serve.Memory
 
 	o        Options
-	token    string // the token in the kubeconfig
+	token    string // the bearer token in the kubeconfig
 	listener net.Listener
-	handler  *serve.Handler // nil before Serve
+	handler  *serve.Handler // answers the requests; nil before Serve
 	server   *listener.Server
 	running  sync.WaitGroup
 }
 
-// Listen binds the address and reads the files of the flags. It writes nothing, so a port that cannot serve leaves no
-// files behind.
+// Listen binds the address and reads the files that the flags name. It writes nothing, so that a port that cannot serve
+// leaves no files behind.
 func Listen(ctx context.Context, o Options) (*Port, error) {
 	p := &Port{o: o, token: access.NewToken(), Memory: serve.NewMemory(int64(o.memory))}
 	if o.Kubeconfig != "" {
@@ -94,12 +96,12 @@ func Listen(ctx context.Context, o Options) (*Port, error) {
 	return p, nil
 }
 
-// hostPort returns the address at which clients reach the listener at addr. If it listens on all interfaces, that is
-// the first --serve-host, or loopback.
+// hostPort returns the host and port at which clients reach a listener bound to addr. If it listens on all interfaces,
+// the host is the first --serve-host, or loopback.
 func (o *Options) hostPort(addr net.Addr) string {
 	_, port, err := net.SplitHostPort(addr.String())
 	host, _, _ := net.SplitHostPort(o.Address)
-	ip := net.ParseIP(host) // addr is [::] even for 0.0.0.0
+	ip := net.ParseIP(host) // on all interfaces addr is [::], even if 0.0.0.0 was requested
 	switch {
 	case err != nil || !ip.IsUnspecified():
 		return addr.String()
@@ -113,8 +115,8 @@ func (o *Options) hostPort(addr net.Addr) string {
 	return net.JoinHostPort(host, port)
 }
 
-// reuseToken reuses the token of the kubeconfig that an earlier process has written. It rejects any other token, such
-// as one of the API server: its owner would become larder's own user, with access to everything.
+// reuseToken reuses the token in the kubeconfig that an earlier process has written. It rejects a token that another
+// program wrote, such as a token for the API server: its owner would then have larder's own access to everything.
 func (p *Port) reuseToken(logger logr.Logger) error {
 	path := p.o.Kubeconfig
 	if err := kubeconfig.Check(path, name); err != nil {
@@ -138,19 +140,19 @@ type Served struct {
 	Source serve.Source
 	// Facts are the stored documents of the API server, such as the keys of its service accounts. May be nil.
 	Facts facts.Documents
-	// Notes, Snapshots and Metrics: see serve.Options.
+	// Notes, Snapshots and Metrics are passed on to the HTTP handler; see serve.Options.
 	Notes     func(entry.Info) []entry.Note
 	Snapshots http.Handler
 	Metrics   http.Handler
-	// Status describes the served content, for the page.
+	// Status returns the status of the served content, which the page shows.
 	Status func(context.Context) (source.Status, error)
-	// Log reads the changelog; nil without one.
+	// Log reads the changelog of the served file; nil without a changelog.
 	Log source.Logger
-	// Compared is the comparison on the page; nil without one.
+	// Compared is the comparison with an older file that the page shows; nil without one.
 	Compared *Compared
 }
 
-// Serve starts to serve in the background, until Close.
+// Serve starts to answer requests in the background, until Close.
 func (p *Port) Serve(ctx context.Context, s Served) error {
 	logger := klog.FromContext(ctx)
 	limitMemory(int64(p.o.memory))
@@ -179,8 +181,8 @@ func (p *Port) Serve(ctx context.Context, s Served) error {
 	return nil
 }
 
-// writeKubeconfig writes the kubeconfig. If that fails but the file of an earlier process exists, its token is still
-// valid: the error is logged and the port serves, because a mirror is most useful when a disk is full.
+// writeKubeconfig writes the kubeconfig. If that fails but the kubeconfig of an earlier process exists, it only logs
+// the error: the token in that file is still valid, and a mirror is most useful when a disk is full.
 func (p *Port) writeKubeconfig(logger logr.Logger) error {
 	err := p.Config.Write(p.o.Kubeconfig)
 	if err == nil {
@@ -210,17 +212,19 @@ func (o *Options) certificates(addr net.Addr) (*listener.Certificates, error) {
 	return listener.Generate(made)
 }
 
-// guards has the authenticators and authorizers of a port, apart from the upstream API server.
+// guards holds the authenticators and authorizers of a port, except those that ask the upstream API server.
 type guards struct {
-	owner       *access.StaticToken // the user of the kubeconfig
-	users       []access.Authenticator
-	own         access.Authenticator // the users whose credentials the API server does not know
-	rights      access.Authorizer
-	withheld    func(context.Context, schema.GroupResource) (bool, error) // the result of serve.Withheld
-	authorities func() *x509.CertPool                                     // nil without --client-ca-file
+	owner  *access.StaticToken // authenticates the user of the kubeconfig
+	users  []access.Authenticator
+	own    access.Authenticator // authenticates users whose credentials the API server does not know
+	rights access.Authorizer
+	// reports whether a resource is confidential, as returned by serve.Withheld
+	withheld func(context.Context, schema.GroupResource) (bool, error)
+	// the CAs that sign client certificates; nil without --client-ca-file
+	authorities func() *x509.CertPool
 }
 
-// guards reads the files of the flags. src is Served.Source.
+// guards reads the files that the flags name and builds the authenticators and authorizers. src is the served source.
 func (p *Port) guards(src serve.Source, logger logr.Logger) (g guards, err error) {
 	o := &p.o
 	g.withheld = serve.Withheld(src)
@@ -250,7 +254,7 @@ func (p *Port) guards(src serve.Source, logger logr.Logger) (g guards, err error
 	return g, nil
 }
 
-// put builds the handler and the server of a port.
+// put builds the HTTP handler and the server of a port.
 func (p *Port) put(
 	s Served, g guards, certificates *listener.Certificates, logger logr.Logger,
 ) (*serve.Handler, *listener.Server, error) {
@@ -291,17 +295,17 @@ func (p *Port) put(
 	return h, listener.NewServer(page.Files(guarded), certificates.Config(g.authorities), access.Limits{}, logger), nil
 }
 
-// Page returns the URL of the page for people.
+// Page returns the URL of the web page that shows the served content to people.
 func (p *Port) Page() string { return p.URL + "/" }
 
-// PageWithToken returns the URL of the page with the kubeconfig's token, which signs in with read access to
-// everything. The token is in the fragment, which browsers do not send to servers.
+// PageWithToken returns the URL of the web page with the kubeconfig's token, which signs the user in with read access
+// to everything. The token is in the URL's fragment, which browsers do not send to servers.
 func (p *Port) PageWithToken() string { return p.Page() + "#token=" + p.token }
 
-// Kubeconfig returns the path of the written kubeconfig, or "".
+// Kubeconfig returns the path of the kubeconfig that Serve has written; "" if it has written none.
 func (p *Port) Kubeconfig() string { return p.o.Kubeconfig }
 
-// Close ends all requests and waits for them.
+// Close ends all requests to the port and waits until their handlers have returned.
 func (p *Port) Close() error {
 	if p.handler == nil {
 		return p.listener.Close()
@@ -313,6 +317,6 @@ func (p *Port) Close() error {
 		err = errors.Join(err, p.server.Close())
 	}
 	p.running.Wait()
-	_ = p.listener.Close() // already closed by the server if it has served
+	_ = p.listener.Close() // a server that has served the listener has closed it already
 	return err
 }

@@ -92,7 +92,9 @@ func run(ctx context.Context, s command.IO, so *serveOptions, args []string) (er
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(directory)) }()
 	o := Options{Flags: so.flags, Directory: filepath.Join(directory, "tls"), Temporary: true}
-	if o.Kubeconfig != "" { // a kept CA: clients' copies of its certificate stay valid after a restart
+	if o.Kubeconfig != "" {
+		// keep the certificate authority beside the kubeconfig, so that clients that copied its certificate still
+		// trust the port after a restart
 		o.Directory, o.Temporary = o.Kubeconfig+".tls", false
 	}
 	if o.Address == "" {
@@ -125,8 +127,8 @@ func run(ctx context.Context, s command.IO, so *serveOptions, args []string) (er
 	return nil
 }
 
-// pageLine returns the line with the page's URL. It has the token only on a terminal: readers of a log would be signed
-// in.
+// pageLine returns the line with the URL of the web page. The URL contains the token only on a terminal, because every
+// reader of a log would be signed in.
 func (p *Port) pageLine(terminal bool) string {
 	f := p.o.Flags
 	switch {
@@ -140,8 +142,8 @@ func (p *Port) pageLine(terminal bool) string {
 	return "page: " + p.Page()
 }
 
-// servedOf returns the content to serve of an open file. The keys of service accounts in a snapshot are used only if
-// its signature was verified: otherwise its author could sign tokens with them.
+// servedOf returns the content of an open file in the form that a Port serves. Keys of service accounts in a snapshot
+// are used only if the snapshot's signature was verified: otherwise its author could sign tokens with them.
 func servedOf(ctx context.Context, src source.Source, path string) (Served, error) {
 	switch src := src.(type) {
 	case *source.Snapshot:
@@ -158,8 +160,8 @@ func servedOf(ctx context.Context, src source.Source, path string) (Served, erro
 		"that larder sync serves it, if it is started with --serve; or serve a snapshot of it: larder snapshot save")
 }
 
-// child runs a command with a kubeconfig of the port, until it exits. An interrupt from the terminal reaches the child
-// too, which decides whether to exit.
+// child runs a command with a kubeconfig for the port, until the command exits. An interrupt from the terminal also
+// reaches the command, which decides whether to exit.
 func child(ctx context.Context, p *Port, args []string) (err error) {
 	d, err := kubeconfig.NewDirectory(p.Config)
 	if err != nil {
@@ -171,7 +173,7 @@ func child(ctx context.Context, p *Port, args []string) (err error) {
 	defer signal.Stop(ignored)
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env = os.Stdin, os.Stdout, os.Stderr, d.Environ(os.Environ())
-	cmd.Cancel = func() error { return nil } // see terminate
+	cmd.Cancel = func() error { return nil } // the end of ctx must not kill the command; terminate asks it to exit
 	if err := cmd.Start(); err != nil {
 		return command.Usage(fmt.Errorf("run %s: %w", args[0], err))
 	}

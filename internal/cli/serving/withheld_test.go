@@ -23,8 +23,9 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// TestAllResourcesExcludeSealed checks that "*" in --offline-access does not cover a sealed collection, while
-// its own name does. It checks a store whose configuration no longer seals the kind, and a snapshot (issue 37).
+// TestAllResourcesExcludeSealed checks that "*" in --offline-access does not give access to an encrypted collection,
+// while the resource's own name does. It checks a store whose configuration no longer encrypts the resource, and a
+// snapshot (issue 37).
 func TestAllResourcesExcludeSealed(t *testing.T) {
 	dir := t.TempDir()
 	keys, err := seal.ParseKeys([]byte(base64.StdEncoding.EncodeToString(make([]byte, 32))))
@@ -37,7 +38,7 @@ func TestAllResourcesExcludeSealed(t *testing.T) {
 	}
 	path, saved := filepath.Join(dir, "s.db"), filepath.Join(dir, "saved.larder")
 	fill(t, path, options(schema.GroupResource{Resource: "configmaps"}))
-	st, err := store.Open(path, options()) // the default seals only Secrets
+	st, err := store.Open(path, options()) // opened with the default, which encrypts only Secrets
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,8 +96,8 @@ func fill(t *testing.T, path string, o store.Options) {
 	}
 }
 
-// served serves src to the users all and named. The returned function lists a resource as one of them and returns the
-// status code.
+// served serves src to two users: "all" has access to "*" and "named" to the named resource. The returned function
+// lists a resource as one of these users and returns the status code.
 func served(t *testing.T, src serve.Source) func(user, resource string) int {
 	t.Helper()
 	status := func(context.Context) (source.Status, error) { return source.Status{}, nil }
@@ -104,7 +105,8 @@ func served(t *testing.T, src serve.Source) func(user, resource string) int {
 	return func(user, resource string) int { return get("token-of-"+user, resource) }
 }
 
-// listen serves s. The returned function lists a resource with a token and returns the status code.
+// listen serves the content on a new port. The returned function lists a resource with a token and returns the status
+// code.
 func listen(t *testing.T, s Served) func(token, resource string) int {
 	t.Helper()
 	dir := t.TempDir()

@@ -25,7 +25,7 @@ type exportOptions struct {
 	raw     bool
 }
 
-// exportLines, given instead of the directory, exports JSON lines to standard output.
+// exportLines is the argument that exports JSON lines to standard output instead of files to a directory.
 const exportLines = "-"
 
 func newSnapshotExport(s command.IO) *cobra.Command {
@@ -81,7 +81,7 @@ func (o *exportOptions) run(ctx context.Context, s command.IO, to string, args [
 	if err != nil {
 		return err
 	}
-	defer func() { _ = src.Close() }() // nothing was written
+	defer func() { _ = src.Close() }() // the file was only read, so an error of closing it loses nothing
 	filter, err := o.selects.Filter(o.from.Path, args, st.Collections)
 	if err != nil {
 		return err
@@ -104,7 +104,7 @@ func (o *exportOptions) run(ctx context.Context, s command.IO, to string, args [
 	return nil
 }
 
-// left describes the state that a failed or interrupted export leaves behind.
+// left says in which state a failed or interrupted export leaves the directory.
 func (o *exportOptions) left(to string) string {
 	if to == exportLines {
 		return ""
@@ -132,13 +132,14 @@ func (o *exportOptions) export(
 	return o.files(ctx, e, to)
 }
 
-// files exports to the files of a directory.
+// files exports each object to a YAML file in the directory.
 func (o *exportOptions) files(ctx context.Context, e *exporting, dir string) error {
 	d, err := yamldir.Open(dir)
 	if err != nil {
 		return unusableDir(dir, err)
 	}
-	defer func() { _ = d.Close() }() // each file has been closed already
+	// every file in the directory has been closed already, so this error loses nothing
+	defer func() { _ = d.Close() }()
 	if err := e.run(ctx, yamlExport{d}); err != nil {
 		return err
 	}
@@ -149,7 +150,7 @@ func (o *exportOptions) files(ctx context.Context, e *exporting, dir string) err
 	return err
 }
 
-// lines exports JSON lines to standard output.
+// lines exports each object as a line of JSON to standard output.
 func (o *exportOptions) lines(ctx context.Context, e *exporting) error {
 	out := bufio.NewWriterSize(e.s.Out, 1<<16)
 	err := command.Flushed(e.run(ctx, lineExport{out}), out)

@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// generated maps kinds to functions that remove the generated fields of an object. An API server or a controller
-// generates such fields for one incarnation of an object: the API server refuses them in a new object, or they refer to
-// objects and ports that the new one does not have. Fields that clients may also set stay if a client has set them.
+// generated maps kinds to functions that remove generated fields from an exported object. An API server or a controller
+// generates these fields for one object: the API server refuses them in a new object, or they refer to other objects
+// and ports that the new object does not have. Fields that clients may also set are kept if a client has set them.
 var generated = map[schema.GroupKind]func(o content, byClients fieldSets){
 	{Group: "batch", Kind: "Job"}:   leaveOutOfJob,
 	{Kind: "Service"}:               leaveOutOfService,
@@ -23,14 +23,16 @@ var generated = map[schema.GroupKind]func(o content, byClients fieldSets){
 	{Group: "events.k8s.io", Kind: "Event"}:                           asOldEvent,
 }
 
-// leaveOutGenerated removes the generated fields of an object, which must still have its managedFields and its uid.
+// leaveOutGenerated removes the generated fields of an exported object. The object must still have its managedFields
+// and its uid.
 func leaveOutGenerated(object map[string]any) {
 	u := unstructured.Unstructured{Object: object}
 	o := content(object)
 	if leaveOut := generated[u.GroupVersionKind().GroupKind()]; leaveOut != nil {
 		leaveOut(o, setByClients(o))
 	}
-	if finalizers, ok := o.at("metadata", "finalizers").([]any); ok { // finalizers of a deletion in progress
+	if finalizers, ok := o.at("metadata", "finalizers").([]any); ok {
+		// removes the finalizers that exist only while an object is being deleted
 		finalizers = slices.DeleteFunc(finalizers, func(f any) bool { return f == "foregroundDeletion" || f == "orphan" })
 		if o.child("metadata")["finalizers"] = finalizers; len(finalizers) == 0 {
 			o.remove("metadata", "finalizers")
@@ -38,8 +40,9 @@ func leaveOutGenerated(object map[string]any) {
 	}
 }
 
-// leaveOutOfJob removes the selector that the API server has generated and the labels that it has added to the Pods for
-// it. A Job created without labels got the labels of its Pods, so they are removed there, too.
+// leaveOutOfJob removes the selector that the API server has generated for a Job, and the labels that it has added to
+// the Job's Pods for that selector. A Job created without labels got the labels of its Pods, so they are also removed
+// from the Job.
 func leaveOutOfJob(o content, _ fieldSets) {
 	if o.at("spec", "manualSelector") == true {
 		return
@@ -62,7 +65,7 @@ func leaveOutOfJob(o content, _ fieldSets) {
 	}
 }
 
-// leaveOutOfService removes cluster IPs and node ports that the API server has allocated.
+// leaveOutOfService removes the cluster IPs and node ports of a Service that the API server has allocated.
 func leaveOutOfService(o content, byClients fieldSets) {
 	spec := o.child("spec")
 	if byClients.have("spec", "clusterIPs") || spec["clusterIP"] == "None" {
@@ -87,9 +90,9 @@ func leaveOutOfService(o content, byClients fieldSets) {
 	}
 }
 
-// leaveOutOfPod removes the node, unless a client has set it or the Pod is a mirror Pod of the kubelet; the fields that
-// admission computes from classes, because it refuses them once the classes have changed; the volume with the token;
-// and ephemeral containers, which a new Pod must not have.
+// leaveOutOfPod removes generated fields of a Pod: the node, unless a client has set it or the Pod is a mirror Pod of
+// the kubelet; fields that admission plugins compute from priority and runtime classes, because they refuse them once
+// the classes have changed; the volume with the token; and ephemeral containers, which a new Pod must not have.
 func leaveOutOfPod(o content, byClients fieldSets) {
 	spec := o.child("spec")
 	if o.at("metadata", "annotations", "kubernetes.io/config.mirror") == nil && !byClients.have("spec", "nodeName") {
@@ -103,7 +106,7 @@ func leaveOutOfPod(o content, byClients fieldSets) {
 		volume, _ := v.(map[string]any)
 		name, _ := volume["name"].(string)
 		return volume["projected"] != nil && strings.HasPrefix(name, "kube-api-access-") ||
-			// clusters before 1.22
+			// token volumes of clusters before Kubernetes 1.22, which were Secrets
 			volume["secret"] != nil && account != "" && strings.HasPrefix(name, account+"-token-")
 	}
 	volumes, _ := spec["volumes"].([]any)
@@ -126,7 +129,7 @@ func leaveOutOfPod(o content, byClients fieldSets) {
 	}
 }
 
-// removeItems removes items of a list, and the list itself once it is empty.
+// removeItems removes the items of a list for which remove returns true, and the whole list once it is empty.
 func removeItems(parent map[string]any, field string, remove func(item any) bool) {
 	items, _ := parent[field].([]any)
 	if kept := slices.DeleteFunc(items, remove); len(kept) > 0 {
@@ -136,7 +139,8 @@ func removeItems(parent map[string]any, field string, remove func(item any) bool
 	}
 }
 
-// leaveOutOfClaim removes a binding made by the controller. A volume named by the claim's author stays.
+// leaveOutOfClaim removes the binding of a PersistentVolumeClaim if the controller made it. A volume that the claim's
+// author named is kept.
 func leaveOutOfClaim(o content, _ fieldSets) {
 	if o.at("metadata", "annotations", "pv.kubernetes.io/bound-by-controller") != nil {
 		o.remove("spec", "volumeName")
@@ -146,14 +150,16 @@ func leaveOutOfClaim(o content, _ fieldSets) {
 		"volume.kubernetes.io/selected-node")
 }
 
-// leaveOutOfVolume removes the uid of the claim but keeps its name, so that a new claim of that name gets the volume.
+// leaveOutOfVolume removes the uid of the claim to which a PersistentVolume is bound. It keeps the claim's name, so
+// that a new claim of that name is bound to the volume.
 func leaveOutOfVolume(o content, _ fieldSets) {
 	o.remove("spec", "claimRef", "uid")
 	o.remove("spec", "claimRef", "resourceVersion")
 	o.removeAnnotations("pv.kubernetes.io/bound-by-controller")
 }
 
-// leaveOutOfSecret removes the token of a ServiceAccount; a controller generates a new one.
+// leaveOutOfSecret removes the generated token from a ServiceAccount's Secret, because a controller generates a new
+// one.
 func leaveOutOfSecret(o content, _ fieldSets) {
 	if o["type"] != "kubernetes.io/service-account-token" {
 		return
@@ -168,7 +174,7 @@ func leaveOutOfSecret(o content, _ fieldSets) {
 	o.removeAnnotations("kubernetes.io/service-account.uid")
 }
 
-// leaveOutOfSigningRequest removes the identity of the requester.
+// leaveOutOfSigningRequest removes the user who made a CertificateSigningRequest, because the API server sets it.
 func leaveOutOfSigningRequest(o content, _ fieldSets) {
 	for _, field := range []string{"username", "uid", "groups", "extra"} {
 		o.remove("spec", field)
@@ -194,16 +200,18 @@ func asOldEvent(o content, _ fieldSets) {
 	}
 }
 
-// content is an object or a part of one, decoded from JSON.
+// content is an object decoded from JSON, or a map in one.
 type content map[string]any
 
-// at returns the value at a path of fields, or nil without one.
+// at returns the value at a path of field names; nil if there is none.
 func (o content) at(path ...string) any {
-	v, _, _ := unstructured.NestedFieldNoCopy(o, path...) // nil if a parent is not a map
+	// the value is nil if a parent is not a map, so the error is ignored
+	v, _, _ := unstructured.NestedFieldNoCopy(o, path...)
 	return v
 }
 
-// child returns the map at a path. Without one it returns nil, which is safe to read and to delete from.
+// child returns the map at a path of field names. If there is none it returns nil, from which reading and deleting is
+// safe.
 func (o content) child(path ...string) map[string]any {
 	m, _ := o.at(path...).(map[string]any)
 	return m
@@ -218,7 +226,7 @@ func (o content) removeAnnotations(names ...string) {
 	}
 }
 
-// fieldSets is a list of field sets in the form of managedFields (FieldsV1).
+// fieldSets is a list of sets of fields, each in the form of FieldsV1 in managedFields.
 type fieldSets []content
 
 // setByClients returns the sets of fields that clients have set. It ignores subresources: controllers, schedulers and
@@ -238,7 +246,7 @@ func setByClients(o content) fieldSets {
 	return all
 }
 
-// have reports whether one of the sets has the field at a path of names.
+// have reports whether one of the sets contains the field at a path of field names.
 func (f fieldSets) have(path ...string) bool {
 	keys := make([]string, len(path))
 	for i, name := range path {
@@ -247,7 +255,7 @@ func (f fieldSets) have(path ...string) bool {
 	return f.contain(keys...)
 }
 
-// contain reports whether one of the sets has a path of keys.
+// contain reports whether one of the sets contains a path of keys in FieldsV1 notation, such as f:spec.
 func (f fieldSets) contain(keys ...string) bool {
 	return slices.ContainsFunc(f, func(set content) bool {
 		_, ok, _ := unstructured.NestedFieldNoCopy(set, keys...)

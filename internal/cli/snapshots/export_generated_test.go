@@ -91,7 +91,8 @@ func TestLeaveOutGenerated(t *testing.T) {
 				tc.want = tc.object
 			}
 			want := parse(tc.want)
-			if meta, ok := want["metadata"].(map[string]any); ok { // exports never have them
+			if meta, ok := want["metadata"].(map[string]any); ok {
+				// exports never have these metadata fields, so they are removed from the expected object
 				delete(meta, "uid")
 				delete(meta, "managedFields")
 			}

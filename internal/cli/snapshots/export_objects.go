@@ -23,21 +23,23 @@ type exporting struct {
 	secrets bool
 	raw     bool
 	objects int
-	// superseded holds the collections of which nothing was exported, because others are more reliable (see overlaps).
+	// superseded holds the collections of which nothing is exported, because other collections of the resource are more
+	// reliable (see overlaps).
 	superseded map[entry.Identity]bool
-	// done is called once all records have been read. absent prints what src lacks. notes are printed after that.
+	// done is called when all records have been read. Then absent prints the objects that the file lacks, and after
+	// that notes are printed.
 	done, absent func()
 	notes        []string
 	exported     []snapshot.Collection
 }
 
-// exportTo writes exported objects.
+// exportTo is the destination of exported objects: files or JSON lines.
 type exportTo interface {
 	object(c snapshot.Collection, object map[string]any) error
 }
 
-// run exports every object once: see overlaps. Damaged blocks of a snapshot are skipped; the error that reports them is
-// returned after all other records have been read.
+// run exports every object once, although several collections may contain it (see overlaps). It skips damaged blocks of
+// a snapshot, and returns the error about them after it has read all other records.
 func (e *exporting) run(ctx context.Context, to exportTo) error {
 	all, err := e.src.Collections(ctx)
 	if err != nil {
@@ -69,14 +71,14 @@ func (e *exporting) run(ctx context.Context, to exportTo) error {
 	return errors.Join(missing...)
 }
 
-// isMissing reports whether err is about skipped blocks of a snapshot.
+// isMissing reports whether err says that blocks of a snapshot were skipped.
 func isMissing(err error) bool {
 	var missing *snapshot.MissingError
 	return errors.As(err, &missing)
 }
 
-// noteNewer adds a note if c, of which nothing is exported, has a later last contact than the collections exported
-// instead.
+// noteNewer adds a note if collection c, of which nothing is exported, had contact with the server later than the
+// collections exported instead.
 func (e *exporting) noteNewer(c snapshot.Collection, all []snapshot.Collection) {
 	newer := func(o snapshot.Collection) bool {
 		return believed(o) && o.Identity.GroupResource() == c.Identity.GroupResource() &&
@@ -89,7 +91,7 @@ func (e *exporting) noteNewer(c snapshot.Collection, all []snapshot.Collection) 
 	}
 }
 
-// printResult prints the notes about everything that was not exported.
+// printResult prints the notes about objects and collections that were not exported.
 func (e *exporting) printResult() {
 	e.done()
 	e.absent()
@@ -147,9 +149,9 @@ var setByServer = []string{
 
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// exportForm returns the object in its exported form. It may change u.
+// exportForm returns the object as it is exported: without fields that a new object cannot have. It may change u.
 func (e *exporting) exportForm(u *unstructured.Unstructured, c snapshot.Collection) map[string]any {
-	if u.GetKind() == "" && c.Resource.Kind != "" { // objects of typed clients have no kind
+	if u.GetKind() == "" && c.Resource.Kind != "" { // objects stored by typed clients have no kind, so it is added
 		u.SetGroupVersionKind(c.Identity.GroupVersion().WithKind(c.Resource.Kind))
 	}
 	if e.raw {

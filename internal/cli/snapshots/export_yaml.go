@@ -20,12 +20,13 @@ func (y yamlExport) object(c snapshot.Collection, object map[string]any) error {
 	path := yamldir.Path(u.GetNamespace(), c.Identity.GroupResource().String(), u.GetName())
 	text, err := command.ToYAML(object)
 	if err != nil {
-		return fmt.Errorf("%s cannot be written as YAML", path) // the cause may quote the object's content
+		// the error does not wrap its cause, which may quote the object's content
+		return fmt.Errorf("%s cannot be written as YAML", path)
 	}
 	return y.dir.Put(path, text)
 }
 
-// nothingExported returns the error of an export that would be empty.
+// nothingExported returns the error for an export that would contain no objects.
 func nothingExported(from string) error {
 	return command.WithHint(fmt.Errorf("nothing of %s is selected for the export", from),
 		"check the resources, -n, -l and --field-selector; larder status --from %s lists what there is", from)

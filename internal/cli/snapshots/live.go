@@ -38,7 +38,8 @@ func (o *saveOptions) saveLive(
 	if err != nil {
 		return snapshot.Saved{}, err
 	}
-	if so.Header.ClusterID, err = conn.ClusterID(ctx); ctx.Err() != nil { // report the interruption only
+	if so.Header.ClusterID, err = conn.ClusterID(ctx); ctx.Err() != nil {
+		// after an interruption, only the interruption is reported
 		return snapshot.Saved{}, ctx.Err()
 	} else if err != nil {
 		fmt.Fprintf(s.Err,
@@ -54,7 +55,7 @@ func (o *saveOptions) saveLive(
 			"kubectl explain: %v\n", err)
 	}
 	saved, err := snapshot.SaveServer(ctx, lists, path, so)
-	if err != nil && errors.Is(err, conn.Failed) { // an error of the server, not of the snapshot file
+	if err != nil && errors.Is(err, conn.Failed) { // the list failed at the server, so explain the server's error
 		err = cluster.ServerError(err, "")
 	}
 	return saved, err
@@ -76,7 +77,7 @@ func (o *saveOptions) learn(
 	return known, facts.Refresh(ctx, known, ask)
 }
 
-// listings returns the collections to save: those named by the arguments, or all.
+// listings returns the lists to save as a snapshot, one for each collection: those that the arguments name, or all.
 func (o *saveOptions) listings(
 	ctx context.Context, s command.IO, conn *cluster.Connection, path string, args []string,
 ) ([]snapshot.Listing, error) {

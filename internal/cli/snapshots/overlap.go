@@ -19,25 +19,30 @@ import (
 // Collections must be passed to takes in the order of exportedFirst, each before its records are read.
 type overlaps struct {
 	resource schema.GroupResource
-	// whole holds the namespaces of the believed collections of resource exported so far; "" is all namespaces.
+	// whole holds the namespaces of the believed collections of the current resource that were exported so far; "" is
+	// all namespaces. A believed collection is complete: objects missing from it do not exist.
 	whole []string
-	// unread holds keys of resource that believed collections contain and that could not be decoded.
+	// unread holds keys of objects that believed (complete) collections of the current resource contain and that could
+	// not be decoded.
 	unread map[string]bool
-	// exported holds keys of resource that were exported from other collections.
+	// exported holds keys of objects of the current resource that were exported from collections that are not believed,
+	// that is, not complete.
 	exported map[string]bool
-	// last says that no further collection of resource follows.
+	// last is true if the current collection is the last one of its resource.
 	last bool
-	// superseded holds the collections of which nothing is exported.
+	// superseded holds the collections of which nothing is exported, because complete collections replace them.
 	superseded map[entry.Identity]bool
 }
 
-// believed reports whether an object missing from c does not exist, within the namespace of c.
+// believed reports whether an object that is missing from collection c does not exist on the server, within the
+// namespace of c.
 func believed(c snapshot.Collection) bool {
 	id := c.Identity
 	return c.Complete && id.Representation != entry.Metadata && id.LabelSelector+id.FieldSelector+id.ShardSelector == ""
 }
 
-// exportedFirst orders collections by resource, believed ones first, then the latest contact first.
+// exportedFirst orders collections by resource. Of one resource, complete collections (see believed) come first, and
+// then those with the latest contact with the server.
 func exportedFirst(a, b snapshot.Collection) int {
 	rank := func(c snapshot.Collection) int {
 		if believed(c) {
@@ -50,7 +55,8 @@ func exportedFirst(a, b snapshot.Collection) int {
 		cmp.Compare(a.Identity.String(), b.Identity.String()))
 }
 
-// takes begins a collection, and reports whether objects of c may be exported. If not, it records c as superseded.
+// takes begins the export of a collection, and reports whether its objects may be exported. If not, it records the
+// collection as superseded.
 func (o *overlaps) takes(c snapshot.Collection) bool {
 	if r := c.Identity.GroupResource(); o.exported == nil || r != o.resource {
 		o.resource, o.whole, o.unread, o.exported = r, nil, map[string]bool{}, map[string]bool{}
@@ -66,7 +72,7 @@ func (o *overlaps) takes(c snapshot.Collection) bool {
 	return false
 }
 
-// takesKey reports whether an object of the current collection is to be exported.
+// takesKey reports whether the object with this key is to be exported from the current collection.
 func (o *overlaps) takesKey(key string) bool {
 	if o.unread[key] {
 		return true
@@ -75,10 +81,11 @@ func (o *overlaps) takesKey(key string) bool {
 	return !o.exported[key] && !slices.Contains(o.whole, "") && (namespace == "" || !slices.Contains(o.whole, namespace))
 }
 
-// took records the result for an object of c: it was exported if decoded is true; otherwise it could not be decoded.
+// took records what became of an object of collection c: if decoded is true it was exported; otherwise it could not be
+// decoded.
 func (o *overlaps) took(c snapshot.Collection, key string, decoded bool) {
 	switch {
-	case o.last: // no further call for this resource
+	case o.last: // no other collection of this resource follows, so nothing need be recorded
 	case !decoded && believed(c):
 		o.unread[key] = true
 	case decoded:
@@ -89,7 +96,7 @@ func (o *overlaps) took(c snapshot.Collection, key string, decoded bool) {
 	}
 }
 
-// end records that all records of c have been read.
+// end records that all records of collection c have been read.
 func (o *overlaps) end(c snapshot.Collection) {
 	if believed(c) {
 		o.whole = append(o.whole, c.Identity.Namespace)

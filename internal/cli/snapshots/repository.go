@@ -61,7 +61,7 @@ being as old as its file.
 	return cmd
 }
 
-// push uploads a snapshot after verifying as much of it as can be decrypted.
+// push uploads a snapshot to a repository. Before that, it verifies as much of the snapshot as can be decrypted.
 func push(ctx context.Context, s command.IO, r *remote.Repository, path string, o remote.Options) (string, error) {
 	if err := r.Prepare(); err != nil {
 		return "", err
@@ -71,7 +71,7 @@ func push(ctx context.Context, s command.IO, r *remote.Repository, path string, 
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = f.Close() }() // it is only read
+	defer func() { _ = f.Close() }() // the file was only read, so an error of closing it loses nothing
 	sound, err := snapshot.Open(path, snapshot.OpenOptions{Identities: o.Identities})
 	if errors.Is(err, snapshot.ErrEncrypted) {
 		return r.Push(ctx, f)
@@ -195,7 +195,7 @@ func listed(ctx context.Context, s command.IO, r *remote.Repository) ([]remote.I
 	return items, err
 }
 
-// item is the JSON of one snapshot in a repository.
+// item is one snapshot of a repository, as commands print it in JSON.
 type item struct {
 	Name        string           `json:"name"`
 	Taken       time.Time        `json:"taken"`
@@ -335,7 +335,7 @@ func repositoryAt(at string, o remote.Options) (*remote.Repository, error) {
 	return r, nil
 }
 
-// repositoryError adds a hint to an error of a repository.
+// repositoryError adds a hint to an error of reading or writing a snapshot repository.
 func repositoryError(err error) error {
 	switch {
 	case errors.Is(err, remote.ErrReadOnly):

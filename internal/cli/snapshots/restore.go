@@ -81,7 +81,7 @@ func (o *restoreOptions) run(ctx context.Context, s command.IO, path string) (er
 	return o.printResult(s, restored)
 }
 
-// noSnapshot returns the error for a file that is not a snapshot, or that err says cannot be read.
+// noSnapshot returns the error for a file that is no snapshot, or that cannot be read because of err.
 func (o *restoreOptions) noSnapshot(path string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
@@ -112,13 +112,13 @@ func (o *restoreOptions) printResult(s command.IO, r snapshot.Restored) error {
 	return err
 }
 
-// unreadableError returns the error for a snapshot without read permission.
+// unreadableError returns the error for a snapshot that the user has no permission to read.
 func unreadableError(path string, err error) error {
 	return command.WithHint(fmt.Errorf("%s cannot be read: %w", path, err),
 		"run as a user who may read it, or have its owner allow it")
 }
 
-// restoreError adds a hint to an error of restore.
+// restoreError adds a hint to an error of restoring a snapshot.
 func (o *restoreOptions) restoreError(path string, err error) error {
 	to := o.store.Path
 	switch {

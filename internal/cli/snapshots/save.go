@@ -32,14 +32,14 @@ type saveOptions struct {
 	secrets    bool
 	force      bool
 	schemas    bool
-	// byVariable says that LARDER_STORE names the store to save, and no flag does.
+	// byVariable is true if the environment variable LARDER_STORE names the store to save, and no flag does.
 	byVariable bool
 
-	// memory holds the collections that the sync holding the store has in memory only. known is the number of left-out
-	// notes that the source snapshot already had.
+	// memory holds the collections that a running sync has only in memory, so that they cannot be saved. known is the
+	// number of notes about left-out collections that the source file, a snapshot itself, already had.
 	memory []source.Collection
 	known  int
-	// leftOut says why a snapshot would be empty.
+	// leftOut holds the reasons why collections were left out, for the error about an empty snapshot.
 	leftOut []string
 }
 
@@ -94,7 +94,7 @@ watch; a collection from which objects or values were left out is listed first.`
 	return cmd
 }
 
-// orVariable takes the store from LARDER_STORE if no flag names a file or a cluster.
+// orVariable saves the store that LARDER_STORE names if no flag names a file or a cluster.
 func (o *saveOptions) orVariable(cmd *cobra.Command) {
 	if o.from.Path == "" && !cluster.Named(cmd) {
 		o.from.Path = command.OrVariable("")
@@ -147,11 +147,11 @@ func (o *saveOptions) run(ctx context.Context, s command.IO, path string, args [
 	return o.printResult(s, path, saved)
 }
 
-// mayWrite refuses to replace a file without --force, and to write to anything that is not a regular file.
+// mayWrite fails if the file at path exists and --force is not given, or if it is not a regular file.
 func (o *saveOptions) mayWrite(path string) error {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		info, err = os.Lstat(path) // a dangling link is replaced itself
+		info, err = os.Lstat(path) // the link's target does not exist, so the link itself is replaced
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -171,10 +171,10 @@ func (o *saveOptions) mayWrite(path string) error {
 	return nil
 }
 
-// writeElsewhere is the hint for a place where no file can be created.
+// writeElsewhere is the hint if no file can be created at the given path.
 const writeElsewhere = "name a file in a directory that you may write to"
 
-// noDirectory returns the error for a path in a directory that does not exist, and nil otherwise.
+// noDirectory returns the error for a path whose directory does not exist, and nil otherwise.
 func noDirectory(path string) error {
 	dir := filepath.Dir(path)
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
@@ -206,7 +206,7 @@ func sameFile(a, b string) bool {
 	return errA == nil && errB == nil && os.SameFile(ia, ib)
 }
 
-// saveFrom saves the store or snapshot of --from.
+// saveFrom saves a snapshot of the store or snapshot that --from names.
 func (o *saveOptions) saveFrom(
 	ctx context.Context, s command.IO, path string, args []string, so snapshot.SaveOptions,
 ) (snapshot.Saved, error) {
@@ -230,8 +230,8 @@ func (o *saveOptions) saveFrom(
 	return saved, errors.Join(err, src.Close())
 }
 
-// keepInMemory records the collections that the sync has in memory only. They cannot be saved, so it fails if the user
-// asked for them.
+// keepInMemory records the collections that a running sync has only in memory. They cannot be saved, so it fails if the
+// user requested them by name or with --secrets.
 func (o *saveOptions) keepInMemory(memory []source.Collection, f snapshot.Filter) error {
 	o.memory = memory
 	if len(memory) == 0 || len(f.Resources) == 0 && !o.secrets {
@@ -255,7 +255,8 @@ func (o *saveOptions) saveSource(
 	return snapshot.Save(ctx, source.Records(src), path, so)
 }
 
-// saveSync makes the sync that holds the store stream a snapshot, and writes the stream to path in this process.
+// saveSync saves a store that a running sync holds: the sync streams the snapshot, and this process writes the stream
+// to path.
 func (o *saveOptions) saveSync(
 	ctx context.Context, sync *source.Client, path string, so snapshot.SaveOptions,
 ) (snapshot.Saved, error) {
@@ -265,7 +266,7 @@ func (o *saveOptions) saveSync(
 	if err != nil {
 		return snapshot.Saved{}, err
 	}
-	defer func() { _ = in.Close() }() // read completely, or failed
+	defer func() { _ = in.Close() }() // the snapshot was read to its end or has failed, so this error is ignored
 	return snapshot.SaveStream(ctx, in, path, so)
 }
 
@@ -275,7 +276,7 @@ func noteNotSaved(s command.IO, leftOut []string) {
 	}
 }
 
-// printDefects prints the known defects of saved or exported collections.
+// printDefects prints the known defects of the data in saved or exported collections.
 func printDefects(s command.IO, all []snapshot.Collection) { input.PrintDefects(s, described(all)) }
 
 func described(all []snapshot.Collection) []source.Collection {
@@ -321,15 +322,15 @@ func (o *saveOptions) printResult(s command.IO, path string, saved snapshot.Save
 	return err
 }
 
-// nothingSaved marks an error of accept: its text is complete, so saveError adds nothing.
+// nothingSaved is an error of accept. Its text is complete, so that saveError adds no hint.
 type nothingSaved struct{ error }
 
 func (e nothingSaved) Unwrap() error { return e.error }
 
-// refusedNamed is the number of refused resources that a message lists by name.
+// refusedNamed is the number of resources, refused by the server, that a message lists by name.
 const refusedNamed = 5
 
-// refusedText lists refused resources, with the reason for the first.
+// refusedText lists the resources that the server refused to list, with its reason for the first one.
 func refusedText(all []snapshot.Refused) string {
 	var names []string
 	for _, r := range all[:min(len(all), refusedNamed)] {
@@ -342,8 +343,8 @@ func refusedText(all []snapshot.Refused) string {
 	return fmt.Sprintf("%s (%v)", text, all[0].Err)
 }
 
-// accept rejects a snapshot that lacks something named by the arguments, an empty one if something was selected, and
-// one of which the server refused every list.
+// accept returns an error for a snapshot that must not be kept: it lacks something that the arguments name, it is empty
+// although the flags select something, or the server refused every list.
 func (o *saveOptions) accept(saved snapshot.Saved, args []string) error {
 	if n := len(saved.Refused); n > 0 && n == len(saved.Collections) {
 		return nothingSaved{command.WithHint(fmt.Errorf("the API server lists nothing for you, and nothing was written: %s",
@@ -364,7 +365,8 @@ func (o *saveOptions) accept(saved snapshot.Saved, args []string) error {
 			strings.Join(left, "; ")), encryptHint)}
 	}
 	selects := len(o.selects.Namespaces) > 0 || o.selects.Labels+o.selects.Fields != ""
-	listed := o.from.Path == "" && len(saved.Collections) > 0 // the server has listed it: there are no objects
+	// the server has listed the named resources, so there really are no objects
+	listed := o.from.Path == "" && len(saved.Collections) > 0
 	if saved.Objects > 0 || !selects && (len(args) == 0 || listed) {
 		return nil
 	}
@@ -374,7 +376,7 @@ func (o *saveOptions) accept(saved snapshot.Saved, args []string) error {
 		"check the resources, -n, -l and --field-selector")}
 }
 
-// isThere returns the error for a file that exists, without --force.
+// isThere returns the error for a file that exists and must not be replaced without --force.
 func isThere(path string) error {
 	return command.WithHint(fmt.Errorf("%s is there already", path), "name another file, or replace it with --force")
 }
@@ -389,9 +391,11 @@ func (o *saveOptions) saveError(path string, err error) error {
 		return isThere(path)
 	case errors.Is(err, store.ErrNoSpace), errors.Is(err, syscall.ENOSPC):
 		return command.WithHint(err, "make room on that disk, or save to another one; nothing was replaced")
-	case errors.Is(err, source.ErrNoAnswer), errors.As(err, new(*source.HeldError)): // storeError has added the hint
+	case errors.Is(err, source.ErrNoAnswer), errors.As(err, new(*source.HeldError)):
+		// these errors have a hint already
 		return err
-	case errors.Is(err, store.ErrLocked): // locked after this command had opened it for reading
+	case errors.Is(err, store.ErrLocked):
+		// another process has locked the store after this command had opened it for reading
 		return command.WithHint(err,
 			"a program other than larder sync holds the store: stop it, since only a larder sync can be saved while it runs")
 	case errors.Is(err, snapshot.ErrTooLarge):
@@ -402,8 +406,8 @@ func (o *saveOptions) saveError(path string, err error) error {
 	return err
 }
 
-// isMade reports whether err is about the file being written for path. Until it is complete, that file has a longer
-// name.
+// isMade reports whether err is about the snapshot file at path or the temporary file, with a longer name, into which
+// it is first written.
 func isMade(path string, err error) bool {
 	if real, linkErr := filepath.EvalSymlinks(path); linkErr == nil {
 		path = real

@@ -4,7 +4,7 @@ import (
 	"os"
 )
 
-// Colour is the escape sequence that starts a colour; empty is no colour.
+// Colour is the terminal escape sequence that starts a colour; "" is no colour.
 type Colour string
 
 // The colours of table cells and diffs.
@@ -22,7 +22,7 @@ func (c Colour) Paint(text string) string {
 	return string(c) + text + "\x1b[0m"
 }
 
-// WantsColours returns false if NO_COLOR is set (https://no-color.org) or the terminal is dumb.
+// WantsColours returns false if NO_COLOR is set (https://no-color.org) or TERM is dumb.
 func WantsColours() bool {
 	return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }

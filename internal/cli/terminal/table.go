@@ -17,7 +17,7 @@ const (
 type Table struct {
 	to   io.Writer
 	rows [][]string
-	// colours returns the colour of a cell, by column number.
+	// colours maps the number of a column to the function that returns the colour of a cell.
 	colours map[int]func(cell string) Colour
 }
 
@@ -37,7 +37,7 @@ func (t *Table) Row(cells ...string) {
 	t.rows = append(t.rows, shown)
 }
 
-// Paint sets the function that returns the colour of each cell of a column, its header excepted.
+// Paint sets the function that returns the colour of each cell in a column. The header has no colour.
 func (t *Table) Paint(column int, f func(cell string) Colour) {
 	if t.colours == nil {
 		t.colours = map[int]func(string) Colour{}

@@ -55,10 +55,10 @@ func isVisible(text, keep string) bool {
 	return true
 }
 
-// visibleWriter escapes each write on its own, so no write may end within a character.
+// visibleWriter escapes control characters in each write separately, so no write may end within a UTF-8 character.
 type visibleWriter struct{ w io.Writer }
 
-// NewVisibleWriter returns a writer that escapes control characters and writes to w. No write may end within a
+// NewVisibleWriter returns a writer that escapes control characters and writes to w. No write may end within a UTF-8
 // character.
 func NewVisibleWriter(w io.Writer) io.Writer { return visibleWriter{w} }
 
@@ -74,8 +74,8 @@ func (v visibleWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Writer escapes control characters on their way to a terminal. If a write ends within a character, its first bytes are
-// held until the next write.
+// Writer escapes control characters on their way to a terminal. If a write ends within a UTF-8 character, the first
+// bytes of the character are held until the next write.
 type Writer struct {
 	w    io.Writer
 	rest []byte
@@ -103,14 +103,15 @@ func (t *Writer) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Flush writes the held bytes, escaped: they never became a character.
+// Flush writes the held bytes of an incomplete UTF-8 character, escaped, because no write has completed it.
 func (t *Writer) Flush() error {
 	_, err := io.WriteString(t.w, Visible(string(t.rest)))
 	t.rest = nil
 	return err
 }
 
-// Unescaped returns the writer below w if w is of this package, and w otherwise. Use it for our own escape sequences.
+// Unescaped returns the writer to which w writes, if w is an escaping writer of this package, and w itself otherwise.
+// Use it for our own escape sequences.
 func Unescaped(w io.Writer) io.Writer {
 	switch w := w.(type) {
 	case visibleWriter:
