@@ -27,7 +27,7 @@ type cluster struct {
 	server     *fakeapi.Server
 	kubeconfig string
 	running    bool
-	// heal holds one function per injected fault. Each function ends its fault.
+	// heal holds a function for each fault that the script has injected into the server. The function ends the fault.
 	heal []func()
 }
 
@@ -54,7 +54,8 @@ func newCluster(env *testscript.Env) *cluster {
 			Kind:                 "Widget", Singular: "widget", ShortNames: []string{"wd"}, Namespaced: true,
 		}}})}
 	env.Setenv("KUBECONFIG", c.kubeconfig)
-	// The race detector adds a sleep of one second to the exit of each process. The scripts start many.
+	// With the race detector each process sleeps for a second before it exits. The scripts start many processes, so the
+	// sleep is turned off.
 	env.Setenv("GORACE", "atexit_sleep_ms=0")
 	return c
 }
@@ -151,8 +152,8 @@ func gvr(resource string) schema.GroupVersionResource {
 	return kinds[resource].GroupVersion().WithResource(resource)
 }
 
-// write creates, updates or deletes an object. A secret's data is base64 of "the-secret-value". Its annotation holds
-// the same value in clear text.
+// write creates, updates or deletes an object on the fake server. The data of a secret is base64 of "the-secret-value",
+// and an annotation holds the same value in clear text.
 func (c *cluster) write(verb, resource, key string, labels []string) error {
 	namespace, name, ok := strings.Cut(key, "/")
 	if !ok {
@@ -186,9 +187,9 @@ func (c *cluster) write(verb, resource, key string, labels []string) error {
 	return err
 }
 
-// damage corrupts a file: damage FILE truncate | zero | newer | flip TEXT. flip inverts one bit in the first byte of
-// each occurrence of TEXT. newer sets an unknown format version. alter, begin, cut and later damage a snapshot: see
-// damageSnapshot.
+// damage is the script command that corrupts a file: damage FILE truncate | zero | newer | flip TEXT. flip inverts one
+// bit in the first byte of each occurrence of TEXT. newer sets an unknown format version. alter, begin, cut and later
+// damage a snapshot: see damageSnapshot.
 func damage(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: damage FILE truncate|zero|flip [TEXT]")
@@ -204,7 +205,7 @@ func damage(ts *testscript.TestScript, neg bool, args []string) {
 	case "alter", "begin", "cut", "later":
 		data = damageSnapshot(data, args[1])
 	case "truncate":
-		data = data[:9000] // both meta pages and a little more: bbolt allocates much more than it uses
+		data = data[:9000] // keeps both meta pages and a little more, because bbolt allocates much more than it uses
 	case "zero":
 		clear(data)
 	case "flip":

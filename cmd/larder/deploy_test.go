@@ -27,7 +27,8 @@ func TestSystemdUnit(t *testing.T) {
 		"Service.Type": "notify", "Service.Restart": "on-failure", "Service.DynamicUser": "yes",
 		"Service.ProtectSystem":   "strict",
 		"Service.NoNewPrivileges": "yes", "Install.WantedBy": "multi-user.target",
-		"Service.SystemCallErrorNumber": "EPERM", // the store tolerates failed calls such as chown
+		// a refused system call fails instead of killing the process: the store tolerates failed calls such as chown
+		"Service.SystemCallErrorNumber": "EPERM",
 		"Service.ExecStart":             "/usr/local/bin/larder sync --config /etc/larder/sync.yaml",
 	} {
 		if unit[key] != want {
@@ -43,7 +44,7 @@ func TestSystemdUnit(t *testing.T) {
 		return
 	}
 	copied := filepath.Join(t.TempDir(), "larder-sync.service")
-	self, err := os.Executable() // stands in for larder, which may not be installed
+	self, err := os.Executable() // the test binary stands in for the program larder, which may not be installed
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +58,8 @@ func TestSystemdUnit(t *testing.T) {
 	}
 }
 
-// parseUnit returns the settings of a unit by section and name. Of a repeated setting it returns the last value.
+// parseUnit returns the settings of a systemd unit by section and name. If a setting is repeated, it returns the last
+// value.
 func parseUnit(t *testing.T, text string) map[string]string {
 	t.Helper()
 	section, all := "", map[string]string{}

@@ -7,14 +7,16 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// freeze suspends the background command that was started last, as kill -STOP does, until thaw or the script's end.
+// freeze suspends the background command that the script started last, as kill -STOP does, until the script runs thaw
+// or ends.
 func freeze(ts *testscript.TestScript, neg bool, args []string) {
 	pid := lastPID(ts, "freeze", neg || len(args) > 0)
 	ts.Check(signal(pid, "-STOP"))
-	ts.Defer(func() { _ = signal(pid, "-CONT") }) // for a failed script; otherwise the process has ended
+	// so that the process can end after a failed script; otherwise it has ended and the error is ignored
+	ts.Defer(func() { _ = signal(pid, "-CONT") })
 }
 
-// thaw resumes the suspended background command.
+// thaw resumes the background command that freeze has suspended.
 func thaw(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(signal(lastPID(ts, "thaw", neg || len(args) > 0), "-CONT"))
 }

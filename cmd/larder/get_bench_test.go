@@ -45,7 +45,8 @@ func BenchmarkGet(b *testing.B) {
 	}
 }
 
-// holdOffline starts a sync that cannot reach its server, and keeps the store open with it until the benchmark ends.
+// holdOffline starts a sync that cannot reach its server and keeps it running, with the store open, until the benchmark
+// ends.
 func holdOffline(b *testing.B, path string) {
 	b.Helper()
 	kubeconfig := filepath.Join(b.TempDir(), "config")

@@ -17,10 +17,11 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"larder": larder, "kubectl-larder": larder})
 }
 
-// unknownFlag is the exit code of a command whose messages name a flag that it does not have.
+// unknownFlag is the exit code of the test program if a message of the command names a flag that the command does not
+// have.
 const unknownFlag = 99
 
-// larder runs the command, and checks the flags that its standard error names.
+// larder runs the command line, and checks that every flag in its messages on standard error exists.
 func larder() {
 	var stderr bytes.Buffer
 	cmd, code := cli.MainForTests(io.MultiWriter(os.Stderr, &stderr))

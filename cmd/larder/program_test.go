@@ -89,7 +89,7 @@ func storeConfigMap(ts *testscript.TestScript, st *store.Store, transform, mustR
 	ts.Check(c.Close())
 }
 
-// runByMetadata runs an informer by metadata until it has synced.
+// runByMetadata runs an informer that stores only metadata, until it has synced.
 func runByMetadata(ts *testscript.TestScript, o informer.Options) {
 	config, err := clientcmd.BuildConfigFromFlags("", ts.Getenv("KUBECONFIG"))
 	ts.Check(err)
@@ -111,7 +111,7 @@ func runByMetadata(ts *testscript.TestScript, o informer.Options) {
 	runUntilSynced(ts, inf)
 }
 
-// runExample runs README's informer of pods until it has synced.
+// runExample runs the informer of pods from README.md until it has synced.
 func runExample(ts *testscript.TestScript, st *store.Store) {
 	config, err := clientcmd.BuildConfigFromFlags("", ts.Getenv("KUBECONFIG"))
 	ts.Check(err)

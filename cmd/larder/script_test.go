@@ -16,7 +16,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// patience is the time after which a waiting script command fails.
+// patience is the time after which a script command that waits for a condition fails.
 const patience = 30 * time.Second
 
 func TestScripts(t *testing.T) {
@@ -49,8 +49,8 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// eventually runs a command until its standard output matches: eventually PATTERN PROGRAM ARG… The pauses grow, to
-// leave processor time to the awaited process.
+// eventually is the script command that repeats a program until its standard output matches: eventually PATTERN PROGRAM
+// ARG… The pauses grow, to leave processor time to the process that the script waits for.
 func eventually(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: eventually PATTERN PROGRAM ARG…")
@@ -72,7 +72,7 @@ func eventually(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// code runs a command and fails unless it exits with code N: code N PROGRAM ARG…
+// code is the script command that runs a program and fails unless its exit code is N: code N PROGRAM ARG…
 func code(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: code N PROGRAM ARG…")
@@ -92,7 +92,7 @@ func code(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// terminate sends SIGTERM to the background command that was started last.
+// terminate is the script command that sends SIGTERM to the background command started last.
 func terminate(ts *testscript.TestScript, neg bool, args []string) {
 	background := ts.BackgroundCmds()
 	if neg || len(args) > 0 || len(background) == 0 {
@@ -101,7 +101,7 @@ func terminate(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(background[len(background)-1].Process.Signal(syscall.SIGTERM))
 }
 
-// hold keeps a store open until the script ends, as a program other than larder sync would.
+// hold is the script command that keeps a store open until the script ends, as a program other than larder sync would.
 func hold(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: hold FILE")

@@ -12,7 +12,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// hangup sends SIGHUP to the background command that was started last.
+// hangup is the script command that sends SIGHUP to the background command started last.
 func hangup(ts *testscript.TestScript, neg bool, args []string) {
 	background := ts.BackgroundCmds()
 	if neg || len(args) > 0 || len(background) == 0 {
@@ -21,8 +21,8 @@ func hangup(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(background[len(background)-1].Process.Signal(syscall.SIGHUP))
 }
 
-// fetch requests a path from the sync that holds a store, until both status and body match: fetch FILE PATH STATUS
-// PATTERN
+// fetch is the script command that requests a path from the sync that holds the store FILE, until both status and body
+// match: fetch FILE PATH STATUS PATTERN
 func fetch(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 4 {
 		ts.Fatalf("usage: fetch FILE PATH STATUS PATTERN")
@@ -45,7 +45,8 @@ func fetch(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// ask requests a path from the listen address in the store's status. Without an answer the status is 0.
+// ask requests a path from the address of the health endpoints, which is in the status of the store's sync. It returns
+// the HTTP status and the body. Without an answer the status is 0.
 func ask(ts *testscript.TestScript, store, path string) (status int, body string) {
 	if err := ts.Exec("larder", "status", "--from", store, "-o", "json"); err != nil {
 		return 0, err.Error()

@@ -17,7 +17,8 @@ import (
 func damageSnapshot(data []byte, how string) []byte {
 	switch how {
 	case "alter":
-		data[len("\x89LARDER\n")+4+8+1+int(data[20])+4+60] ^= 1 // a byte after the prologue
+		// a byte in the first block, after the file's prologue
+		data[len("\x89LARDER\n")+4+8+1+int(data[20])+4+60] ^= 1
 	case "cut":
 		data = data[:len(data)*2/3]
 	case "later":
@@ -29,8 +30,8 @@ func damageSnapshot(data []byte, how string) []byte {
 	return data
 }
 
-// killed runs a command and kills it once it has created a file. On a busy machine the command may finish first: killed
-// PROGRAM ARG…
+// killed is the script command that runs a program and kills it once it has created a file: killed PROGRAM ARG… On a
+// busy machine the program may end before that.
 func killed(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 {
 		ts.Fatalf("usage: killed PROGRAM ARG…")
@@ -52,11 +53,11 @@ func killed(ts *testscript.TestScript, neg bool, args []string) {
 		default:
 		}
 	}
-	_ = cmd.Process.Kill() // fails if the process has already ended
+	_ = cmd.Process.Kill() // an error is ignored: the process may have ended
 	ts.Logf("killed: %v", <-ended)
 }
 
-// only fails if a command has left other files in the script's directory: only FILE…
+// only is the script command that fails if the script's directory has other files that commands have made: only FILE…
 func only(ts *testscript.TestScript, neg bool, args []string) {
 	if neg {
 		ts.Fatalf("usage: only FILE…")
@@ -80,8 +81,8 @@ func files(ts *testscript.TestScript) (names []string) {
 	return names
 }
 
-// agekey generates an age key pair and writes both files: agekey IDENTITIES RECIPIENTS. The first public key of a
-// script becomes $RECIPIENT.
+// agekey is the script command that generates an age key pair and writes both files: agekey IDENTITIES RECIPIENTS. The
+// first public key of a script becomes $RECIPIENT.
 func agekey(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: agekey IDENTITIES RECIPIENTS")

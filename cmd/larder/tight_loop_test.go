@@ -21,7 +21,7 @@ import (
 )
 
 // TestTightLoop checks restarts in quick succession: syncs are killed or terminated at random moments. Each sync leaves
-// only files that its successor takes over. The store does not grow, only the first sync lists, and the last one ends
+// only files that the next one takes over. The store does not grow, only the first sync lists, and the last sync ends
 // with the server's state.
 func TestTightLoop(t *testing.T) {
 	t.Parallel()
@@ -54,7 +54,8 @@ func TestTightLoop(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := startSync(t, env.Vars, c.kubeconfig, path)
-		if life%6 >= 4 { // the others end at any step: open, discovery, resume
+		if life%6 >= 4 {
+			// only these runs wait until the sync is live; the others end at any step: open, discovery, resume
 			s.waitLive(t)
 		} else {
 			time.Sleep(time.Duration(random.IntN(150_000)) * time.Microsecond)
@@ -87,16 +88,16 @@ func TestTightLoop(t *testing.T) {
 	}
 }
 
-// running is a larder sync process.
+// running is a larder sync process that a test has started.
 type running struct {
 	cmd    *exec.Cmd
 	done   chan struct{}
-	live   chan struct{} // closed once a log line says "live"
-	stderr bytes.Buffer  // written until done is closed
+	live   chan struct{} // closed once the log of the process says "live"
+	stderr bytes.Buffer  // the process's log, which may be read once done is closed
 }
 
 func larderCommand(env []string, args ...string) *exec.Cmd {
-	cmd := exec.Command("larder", args...) // testscript.Main has put larder into PATH
+	cmd := exec.Command("larder", args...) // PATH contains this program as larder, because of testscript.Main
 	cmd.Env = env
 	return cmd
 }
@@ -126,7 +127,7 @@ func (s *running) read(out io.Reader) {
 			reportLive()
 		}
 	}
-	_ = s.cmd.Wait() // waitLive and terminate read ProcessState instead
+	_ = s.cmd.Wait() // an error is ignored: waitLive and terminate read ProcessState instead
 }
 
 func (s *running) waitLive(t *testing.T) {
@@ -141,14 +142,14 @@ func (s *running) waitLive(t *testing.T) {
 	}
 }
 
-// kill ends the process with SIGKILL.
+// kill ends the sync process with SIGKILL.
 func (s *running) kill() {
-	_ = s.cmd.Process.Kill() // fails if the process has already ended
+	_ = s.cmd.Process.Kill() // an error is ignored: the process may have ended
 	<-s.done
 }
 
-// terminate sends SIGTERM and waits for the end. The process must exit with 0, or die of the signal if it had not yet
-// installed its handler.
+// terminate sends SIGTERM to the sync process and waits for its end. The process must exit with 0, or die of the signal
+// if it had not yet installed its handler.
 func (s *running) terminate(t *testing.T) {
 	t.Helper()
 	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {

@@ -89,7 +89,8 @@ var validatingPolicies = admissionPolicies("Validations", "validations")
 
 var mutatingPolicies = admissionPolicies("Mutations", "mutations")
 
-// admissionPolicies returns the kind whose rules are counted in a column. field is their field in spec.
+// admissionPolicies returns the table of a kind of admission policies. The given column counts the items of the list
+// field in the object's spec.
 func admissionPolicies(column, field string) kind {
 	return kind{
 		names: []string{"Name", column + ":integer", "ParamKind", "Age"},

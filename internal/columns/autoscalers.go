@@ -19,7 +19,8 @@ var autoscalers = kind{
 	},
 }
 
-// metrics returns the first two targets with their current values, and the number of the others.
+// metrics returns the first two targets of an autoscaler with their current values, and the number of the other
+// targets.
 func metrics(o object) string {
 	const most = 2
 	specs, statuses := o.list("spec", "metrics"), o.list("status", "currentMetrics")
@@ -43,8 +44,9 @@ func metrics(o object) string {
 	return strings.Join(all, ", ")
 }
 
-// oldMetrics returns the metrics of an autoscaling/v1 object in the form of v2. The CPU metric is in fields of its own,
-// and comes first, as in most objects: v1 does not store its position. All others are in annotations.
+// oldMetrics returns the metrics of an autoscaling/v1 object in the form of autoscaling/v2. In v1 the CPU metric is in
+// fields of its own and the other metrics are in annotations. The CPU metric is returned first, as in most objects,
+// because v1 does not store its position.
 func oldMetrics(o object) (specs, statuses []object) {
 	statuses = annotatedMetrics(o, "current-metrics", "current")
 	if cpu := o.at("spec", "targetCPUUtilizationPercentage"); cpu != nil {
@@ -61,8 +63,8 @@ func cpuMetric(values string, utilization any) object {
 	return object{"type": "Resource", "resource": map[string]any{"name": "cpu", values: v}}
 }
 
-// annotatedMetrics returns the metrics of an annotation. Their values are fields such as targetAverageValue; v2 has
-// target.averageValue instead.
+// annotatedMetrics returns the autoscaler metrics in an annotation, in the form of autoscaling/v2: it replaces fields
+// such as targetAverageValue by target.averageValue.
 func annotatedMetrics(o object, name, values string) (all []object) {
 	text, _ := o.annotation("autoscaling.alpha.kubernetes.io/" + name)
 	var parsed []any
@@ -90,7 +92,7 @@ func annotatedMetrics(o object, name, values string) (all []object) {
 	return all
 }
 
-// metric formats a metric of the spec and the matching one of the status.
+// metric returns the text for one metric: its current value in status and its target in spec.
 func metric(spec, status object) string {
 	kind := spec.text("type")
 	if kind == "" {

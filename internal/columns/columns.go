@@ -11,12 +11,12 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// Columns are the columns of one resource's table. Not safe for concurrent use.
+// Columns are the columns of the table of one resource. Not safe for concurrent use.
 type Columns struct {
 	definitions []metav1.TableColumnDefinition
 	cells       func(o object, now time.Time) []any
-	byDefault   bool // see ByDefault
-	unknown     bool // see Known
+	byDefault   bool // the result of ByDefault
+	unknown     bool // the negated result of Known
 	sortedBy    string
 }
 
@@ -43,10 +43,11 @@ func For(r schema.GroupResource, custom []entry.Column, metadataOnly bool) *Colu
 	return &Columns{definitions: definitions, cells: nameAndAge.cells, unknown: !known && !metadataOnly}
 }
 
-// Definitions are the columns in their order. The caller must not modify them.
+// Definitions returns the definitions of the columns in their order. The caller must not modify them.
 func (c *Columns) Definitions() []metav1.TableColumnDefinition { return c.definitions }
 
-// ByDefault reports whether API servers have no columns of the resource. In their empty Tables rows is then null.
+// ByDefault reports whether API servers have no columns of their own for the resource. The rows of an empty Table from
+// such a server are null.
 func (c *Columns) ByDefault() bool { return c.byDefault }
 
 // Known returns false if the resource's own columns are unknown: the resource may be of an aggregated API, of a later
@@ -57,8 +58,8 @@ func (c *Columns) Known() bool { return !c.unknown }
 // SortedBy returns the path of the field by which an API server sorts the rows; empty if they are sorted by key.
 func (c *Columns) SortedBy() string { return c.sortedBy }
 
-// Row returns a cell for each definition: a string, an int64, a float64, a bool or nil, which is empty. Rows of
-// IPAddresses have one cell more, as in an API server's rows.
+// Row returns the cells of an object's row, one for each column: a string, int64, float64 or bool, or nil for an empty
+// cell. As in an API server's rows, IPAddresses have one more cell than columns.
 func (c *Columns) Row(u *unstructured.Unstructured, now time.Time) []any {
 	cells := c.cells(u.Object, now)
 	for len(cells) < len(c.definitions) {
@@ -69,17 +70,18 @@ func (c *Columns) Row(u *unstructured.Unstructured, now time.Time) []any {
 
 // kind describes the table of one of Kubernetes' own resources.
 type kind struct {
-	// names of the columns. A + in front marks a column for -o wide. The type follows a colon; "name" means a string
-	// that a printer prefixes with the kind. Without a colon the type is string, and Name has the type "name".
+	// names holds the column names. A + before the name marks a column that only -o wide shows. The type follows a
+	// colon; the type "name" is a string that a printer prefixes with the kind. Without a colon the type is string,
+	// except that Name has the type "name".
 	names []string
 	cells func(o object, now time.Time) []any
 	// byDefault is true if API servers have no columns of the resource.
 	byDefault bool
-	// sortedBy is the result of SortedBy.
+	// sortedBy is the path of the field by which an API server sorts the rows; "" sorts by key.
 	sortedBy string
 }
 
-// define returns the definitions of columns with those names; see kind.
+// define returns the definitions of columns whose names are in the notation of kind.names.
 func define(names []string) []metav1.TableColumnDefinition {
 	var all []metav1.TableColumnDefinition
 	for _, name := range names {
@@ -113,7 +115,7 @@ var nameAndDate = kind{
 	byDefault: true,
 }
 
-// kinds has Kubernetes' own resources. All versions have the same columns.
+// kinds has the tables of Kubernetes' own resources, which are the same for all versions of a resource.
 var kinds = map[schema.GroupResource]kind{
 	{Resource: "componentstatuses"}:      componentStatuses,
 	{Resource: "configmaps"}:             configMaps,

@@ -32,7 +32,7 @@ func parse(t *testing.T, text string) *unstructured.Unstructured {
 	return u
 }
 
-// row joins the cells with |.
+// row returns the cells of an object's row, joined with |.
 func row(c *Columns, u *unstructured.Unstructured) string {
 	var cells []string
 	for _, cell := range c.Row(u, now) {
@@ -221,7 +221,8 @@ func TestAnyContent(t *testing.T) {
 		for _, r := range resources {
 			c := For(r, nil, false)
 			extra := 0
-			if r.Resource == "ipaddresses" { // as in an API server's rows
+			if r.Resource == "ipaddresses" {
+				// IPAddresses have one more cell than columns, as in an API server's rows
 				extra = 1
 			}
 			if n := len(c.Row(u, now)); n != len(c.Definitions())+extra {

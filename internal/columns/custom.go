@@ -13,10 +13,11 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// customColumn evaluates one of additionalPrinterColumns.
+// customColumn evaluates one column of a CustomResourceDefinition's additionalPrinterColumns.
 type customColumn struct {
 	kind string
-	// path is nil if it is invalid, which a server would have refused, or not bounded.
+	// path is the column's JSONPath; nil if it is invalid, which a server would have refused, or if it might have too
+	// many results.
 	path *jsonpath.JSONPath
 }
 
@@ -48,14 +49,15 @@ func customColumns(custom []entry.Column) *Columns {
 	}}
 }
 
-// mostText bounds the bytes of a row's texts, mostPath the length of a path. Cells beyond these bounds are empty.
+// mostText is the maximum number of bytes of all texts in a row, and mostPath the maximum length of a JSONPath. Cells
+// beyond these limits are empty.
 const (
 	mostText = 1 << 20
 	mostPath = 1 << 10
 )
 
-// bounded reports whether a path returns at most as many results as the object has values. A recursive descent (..), a
-// union and a range each multiply results: ..a..a..a returns the third power of an object's depth.
+// bounded reports whether a JSONPath returns at most as many results as the object has values. A recursive descent
+// (..), a union and a range can each multiply the results: ..a..a..a returns the third power of an object's depth.
 func bounded(text string) bool {
 	if len(text) > mostPath {
 		return false
@@ -78,7 +80,8 @@ func multiplies(list *jsonpath.ListNode) bool {
 	})
 }
 
-// cell returns the first result. It is empty if it is not of the column's type; any value can be printed as a string.
+// cell returns the first result of the column's JSONPath. The cell is empty if the result is not of the column's type.
+// In a column of type string any value is printed.
 func (c customColumn) cell(o object, now time.Time) any {
 	if c.path == nil {
 		return nil
@@ -110,7 +113,8 @@ func (c customColumn) cell(o object, now time.Time) any {
 		}
 	case float64:
 		switch {
-		case c.kind == "integer", c.kind == "number" && v == math.Trunc(v) && math.Abs(v) < 1<<53: // as in JSON
+		case c.kind == "integer", c.kind == "number" && v == math.Trunc(v) && math.Abs(v) < 1<<53:
+			// an integer may be a float64, as in JSON
 			return int64(v)
 		case c.kind == "number":
 			return v

@@ -45,7 +45,7 @@ func externalIP(o object) string {
 	return unknown
 }
 
-// balancers joins the addresses in status.loadBalancer, sorted.
+// balancers returns the load balancer addresses in status.loadBalancer, sorted and joined.
 func balancers(o object) string {
 	var all []string
 	for _, in := range o.list("status", "loadBalancer", "ingress") {
@@ -87,7 +87,7 @@ var endpoints = kind{
 				all = append(all, a.text("ip"))
 			}
 		}
-		missing := "" // as in kubectl, subsets without addresses are an empty cell
+		missing := "" // as in kubectl, the cell is empty if there are subsets without addresses
 		if o.size("subsets") == 0 {
 			missing = none
 		}
@@ -100,7 +100,8 @@ var endpointSlices = kind{
 	cells: func(o object, now time.Time) []any {
 		var ports, addresses []string
 		for _, p := range o.list("ports") {
-			ports = append(ports, p.scalar(p.scalar("*", "name"), "port")) // the port, otherwise its name, otherwise *
+			// the port number, otherwise the port's name, otherwise *
+			ports = append(ports, p.scalar(p.scalar("*", "name"), "port"))
 		}
 		for _, e := range o.list("endpoints") {
 			addresses = append(addresses, e.texts("addresses")...)
@@ -120,7 +121,8 @@ var ingresses = kind{
 	},
 }
 
-// hosts joins the first hosts. As in kubectl, the number of further hosts also counts rules without a host.
+// hosts returns the first host names of the rules, joined, and the number of the others. As in kubectl, that number
+// also counts rules without a host.
 func hosts(o object) string {
 	rules := o.list("spec", "rules")
 	var first []string
@@ -151,7 +153,7 @@ var ingressClasses = kind{
 	},
 }
 
-// nameOrDefault returns the name, with (default) if an annotation is "true".
+// nameOrDefault returns the object's name, followed by (default) if one of the annotations is "true".
 func nameOrDefault(o object, annotations ...string) string {
 	for _, a := range annotations {
 		if value, _ := o.annotation(a); value == "true" {
@@ -168,7 +170,8 @@ var serviceCIDRs = kind{
 	},
 }
 
-// ipAddresses have one cell more than columns, as in an API server's rows: no printer shows the age.
+// ipAddresses is the table of IPAddresses. Its rows have one more cell than columns, as in an API server's rows: the
+// cell has the age, which no printer shows.
 var ipAddresses = kind{
 	names: []string{"Name", "ParentRef"},
 	cells: func(o object, now time.Time) []any {

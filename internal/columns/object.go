@@ -13,12 +13,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 )
 
-// object is a part of an object's content. Its methods take a path of field names, and return the zero value if there
-// is no value of the type.
+// object is an object, or a map in one, as unstructured content. Its methods take a path of field names. They return
+// the zero value if there is no value of their type at the path.
 type object map[string]any
 
 func (o object) at(path ...string) any {
-	v, _, _ := unstructured.NestedFieldNoCopy(o, path...) // nil if a part of the path is no map
+	v, _, _ := unstructured.NestedFieldNoCopy(o, path...) // if a part of the path is no map, v is nil
 	return v
 }
 
@@ -44,7 +44,8 @@ func (o object) number(path ...string) int64 {
 	return 0
 }
 
-// scalar returns a number, string or bool as text, as for an IntOrString; missing if there is no such value.
+// scalar returns the number, string or bool at a path as text; missing if there is none. It reads fields such as an
+// IntOrString.
 func (o object) scalar(missing string, path ...string) string {
 	switch v := o.at(path...).(type) {
 	case string, int64, float64, bool:
@@ -53,13 +54,13 @@ func (o object) scalar(missing string, path ...string) string {
 	return missing
 }
 
-// child returns a nested object; nil, an empty object, if there is none.
+// child returns the object at a path. If there is none it returns nil, which acts as an empty object.
 func (o object) child(path ...string) object {
 	m, _ := o.at(path...).(map[string]any)
 	return m
 }
 
-// size returns the length of a list, a map or a string.
+// size returns the length of the list, map or string at a path.
 func (o object) size(path ...string) int {
 	switch v := o.at(path...).(type) {
 	case []any:
@@ -72,7 +73,8 @@ func (o object) size(path ...string) int {
 	return 0
 }
 
-// list returns the objects in a list. Elements of another type are nil, so that positions are kept.
+// list returns the elements of the list at a path as objects. An element that is no object is nil, so that the
+// positions stay the same.
 func (o object) list(path ...string) []object {
 	items, _ := o.at(path...).([]any)
 	all := make([]object, len(items))
@@ -82,7 +84,7 @@ func (o object) list(path ...string) []object {
 	return all
 }
 
-// texts returns the strings in a list.
+// texts returns the strings in the list at a path.
 func (o object) texts(path ...string) []string {
 	items, _ := o.at(path...).([]any)
 	var all []string
@@ -94,7 +96,7 @@ func (o object) texts(path ...string) []string {
 	return all
 }
 
-// labels returns the string values of a map.
+// labels returns the string values of the map at a path, by key.
 func (o object) labels(path ...string) map[string]string {
 	all := map[string]string{}
 	for name, value := range o.child(path...) {
@@ -105,13 +107,13 @@ func (o object) labels(path ...string) map[string]string {
 	return all
 }
 
-// time returns a time; the zero time if there is none.
+// time returns the time at a path; the zero time if there is none.
 func (o object) time(path ...string) time.Time {
-	t, _ := time.Parse(time.RFC3339Nano, o.text(path...)) // an invalid time counts as none
+	t, _ := time.Parse(time.RFC3339Nano, o.text(path...)) // an invalid time is treated like a missing one: t is zero
 	return t
 }
 
-// quantity returns a quantity in canonical form; 0 if there is none.
+// quantity returns the resource quantity at a path in canonical form; "0" if there is none.
 func (o object) quantity(path ...string) string {
 	q, err := resource.ParseQuantity(o.scalar("0", path...))
 	if err != nil {
@@ -120,7 +122,7 @@ func (o object) quantity(path ...string) string {
 	return q.String()
 }
 
-// condition returns the condition of that type in status.conditions.
+// condition returns the condition in status.conditions whose type is name.
 func (o object) condition(name string) object {
 	for _, c := range o.list("status", "conditions") {
 		if c.text("type") == name {
@@ -143,7 +145,7 @@ func (o object) deleted() bool { return o.has("metadata", "deletionTimestamp") }
 
 func (o object) age(now time.Time) string { return Age(now, o.time("metadata", "creationTimestamp")) }
 
-// selector returns a label selector as `kubectl get -o wide` prints it.
+// selector returns the label selector at a path in the form that kubectl get -o wide prints.
 func (o object) selector(path ...string) string {
 	s := o.labelSelector(path...)
 	if s == nil {
@@ -161,7 +163,7 @@ func (o object) labelSelector(path ...string) *metav1.LabelSelector {
 	return &s
 }
 
-// Texts of missing values.
+// Texts that a cell shows for a missing value.
 const (
 	none    = "<none>"
 	unset   = "<unset>"
@@ -177,7 +179,7 @@ func or(s, missing string) string {
 
 func formatLabels(all map[string]string) string { return labels.FormatLabels(all) }
 
-// Age returns how long before now t was, as kubectl writes it. A time in the future counts as now, since a clock may
+// Age returns the time from t to now as kubectl prints ages. A time in the future counts as now, because a clock may
 // have been set back.
 func Age(now, t time.Time) string {
 	if t.IsZero() {
@@ -188,7 +190,8 @@ func Age(now, t time.Time) string {
 
 func elapsed(from, to time.Time) string { return duration.HumanDuration(max(0, to.Sub(from))) }
 
-// few joins the first elements, up to most, and the number of the others; missing if there are none.
+// few returns the first strings, at most most of them, joined, and the number of the others; missing if there are no
+// strings.
 func few(all []string, most int, missing string) string {
 	if len(all) <= most {
 		return or(strings.Join(all, ","), missing)

@@ -48,7 +48,7 @@ func phaseOrTerminating(o object) string {
 	return o.text("status", "phase")
 }
 
-// accessModes abbreviates modes, each once, in this order.
+// accessModes returns the abbreviations of the access modes of a volume, each once and in kubectl's order.
 func accessModes(modes []string) string {
 	var short []string
 	for _, known := range []struct{ mode, short string }{
@@ -64,7 +64,7 @@ func accessModes(modes []string) string {
 	return strings.Join(short, ",")
 }
 
-// storageClass returns the old annotation if it is set, otherwise the field.
+// storageClass returns the storage class of a claim or volume: the old annotation if it is set, otherwise the field.
 func storageClass(o object) string {
 	if class, ok := o.annotation("volume.beta.kubernetes.io/storage-class"); ok {
 		return class

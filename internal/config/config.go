@@ -10,7 +10,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// apiVersion and kind of the file.
+// apiVersion and kind that a configuration file must have.
 const (
 	APIVersion = "larder.dev/v1alpha1"
 	Kind       = "SyncConfig"
@@ -22,33 +22,36 @@ type Config struct {
 	File string
 	// Store is the store's file; empty if the configuration has none.
 	Store string
-	// MaxSize bounds the store's file, in bytes; 0 means no limit.
+	// MaxSize is the maximum size of the store's file in bytes; 0 means no limit.
 	MaxSize   int64
 	Resources []Resource
-	// PersistSecrets stores secrets unencrypted.
+	// PersistSecrets stores Secrets in the file without encryption.
 	PersistSecrets bool
-	// Encryption is nil if the store is not encrypted.
+	// Encryption says which resources are encrypted in the store; nil if none are.
 	Encryption *Encryption
-	// Changes is how long changes are kept for larder watch --since; 0 means not at all.
+	// Changes is how long the store keeps changes, which larder watch --since prints; 0 keeps none.
 	Changes time.Duration
-	// Listen is host:port of the health and metrics endpoints, the host never empty; "" if they are off.
+	// Listen is the host:port of the health and metrics endpoints; "" if they are off. The host is never empty.
 	Listen string
 	Ready  Ready
 	// Schemas enables storing the server's OpenAPI schemas.
 	Schemas bool
-	// Kubeconfig and Context are kubectl's flags of the same names; empty means the default.
+	// Kubeconfig and Context have the meaning of kubectl's flags of the same names. If they are empty, kubectl's
+	// defaults apply.
 	Kubeconfig, Context string
 }
 
 // Resource is one resource to mirror, or a category of resources.
 type Resource struct {
-	// Name as accepted by kubectl: pods, po, deployments.apps, all.
+	// Name is any name that kubectl accepts: pods, po, deployments.apps, or a category such as all.
 	Name string
-	// Namespaces to mirror; empty means all.
+	// Namespaces are the namespaces to mirror; empty means all.
 	Namespaces []string
-	// LabelSelector and FieldSelector have been validated, with environment variables replaced.
+	// LabelSelector and FieldSelector are valid selectors. References to environment variables in them have been
+	// replaced.
 	LabelSelector, FieldSelector string
-	// Representation is entry.Unstructured (full) or entry.Metadata.
+	// Representation is what is stored of each object: entry.Unstructured is all of it, entry.Metadata only its
+	// metadata.
 	Representation entry.Representation
 }
 
@@ -56,33 +59,34 @@ type Resource struct {
 type Encryption struct {
 	KeyFile string
 	KeyEnv  string
-	// Resources by name, as resource or resource.group; never empty.
+	// Resources are the encrypted resources, as resource or resource.group; never empty.
 	Resources []string
-	// Named is true if the file has the list; otherwise Resources is the default.
+	// Named is true if the configuration file has the list of encrypted resources; otherwise Resources is the default.
 	Named bool
 }
 
-// Ready is the condition for a sync to be ready.
+// Ready says when a sync reports that it is ready.
 type Ready string
 
 // The values of Ready.
 const (
-	// ReadyDisk: every resource can be read, from the store or from a first list. It does not need the server.
+	// ReadyDisk: a sync is ready when every resource can be read, from the store or after its first list. With stored
+	// resources it needs no server.
 	ReadyDisk Ready = "disk"
-	// ReadyResumed: every resource has caught up with the server once in this run.
+	// ReadyResumed: a sync is ready when every resource has caught up with the server once since the process started.
 	ReadyResumed Ready = "resumed"
 )
 
-// maxBytes bounds the file; a larger file is no configuration.
+// maxBytes is the maximum size of a configuration file in bytes. A larger file is rejected.
 const maxBytes = 1 << 20
 
-// Load reads a file.
+// Load reads and parses a configuration file.
 func Load(path string) (*Config, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("the configuration cannot be read: %w", err)
 	}
-	defer func() { _ = f.Close() }() // it was only read
+	defer func() { _ = f.Close() }() // the file was only read, so an error of closing it loses nothing
 	data, err := io.ReadAll(io.LimitReader(f, maxBytes+1))
 	switch {
 	case err != nil:
@@ -93,8 +97,8 @@ func Load(path string) (*Config, error) {
 	return Parse(path, data)
 }
 
-// Parse reads the content of a file. path is named in errors, and relative paths in the file are relative to its
-// directory. The error has all problems, a line each.
+// Parse parses the content of a configuration file. Errors name path, and relative paths in the content are relative to
+// the directory of path. The error lists all problems, a line each.
 func Parse(path string, data []byte) (*Config, error) {
 	d, wrong := decode(data)
 	r := &reader{file: path}

@@ -74,7 +74,7 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// TestParseForms checks that YAML aliases and JSON are accepted.
+// TestParseForms checks that the configuration may be JSON, and may have YAML aliases.
 func TestParseForms(t *testing.T) {
 	for _, text := range []string{
 		head + "resources:\n- &web {name: pods, labelSelector: app=web}\n- *web\n",

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// document is a parsed file. A nil pointer is a missing field.
+// document is the configuration file as decoded from YAML. A nil pointer is a field that is missing in the file.
 type document struct {
 	APIVersion     string              `json:"apiVersion"`
 	Kind           string              `json:"kind"`
@@ -45,12 +45,12 @@ type encryptionDocument struct {
 	Resources *[]string `json:"resources"`
 }
 
-// scalar is a string or a number, as text.
+// scalar is a field that may be a string or a number in the file. It holds the text of either.
 type scalar string
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (s *scalar) UnmarshalJSON(data []byte) error {
-	var number json.Number // a string of digits is a json.Number too
+	var number json.Number // json.Number also accepts a string of digits
 	if err := json.Unmarshal(data, &number); err == nil {
 		*s = scalar(number)
 		return nil
@@ -60,8 +60,8 @@ func (s *scalar) UnmarshalJSON(data []byte) error {
 
 var errEmpty = errors.New("the file is empty; it begins with apiVersion: " + APIVersion + " and kind: " + Kind)
 
-// decode reads one document strictly: unknown and duplicate fields are errors, and all of them are returned. If a field
-// has a wrong type, only that error is returned.
+// decode reads the YAML of a configuration strictly: unknown and duplicate fields are errors, and all of them are
+// returned. If a field has a wrong type, only the error about that type is returned.
 func decode(data []byte) (*document, []error) {
 	documents := yamlv3.NewDecoder(bytes.NewReader(data))
 	var first, second yamlv3.Node
@@ -81,7 +81,7 @@ func decode(data []byte) (*document, []error) {
 	d := &document{}
 	strict, err := kjson.UnmarshalStrict(text, d)
 	var wrong *json.UnmarshalTypeError
-	if errors.As(err, &wrong) { // the error's text has names of Go types
+	if errors.As(err, &wrong) { // the decoder's own text names Go types, so it is replaced
 		err = fmt.Errorf("%s must not be of type %s", wrong.Field, wrong.Value)
 		if wrong.Field == "" {
 			err = fmt.Errorf("it must have fields, apiVersion and kind first; it is of type %s", wrong.Value)

@@ -13,9 +13,9 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// [Size], [Age] and [Address] read the values of the file, and of the flags with the same meaning.
+// [Size], [Age] and [Address] parse values of the configuration file, and flags with the same meaning.
 
-// withB matches sizes with a B, such as 64MB and 64MiB.
+// withB matches sizes that wrongly end in B, such as 64MB and 64MiB.
 var withB = regexp.MustCompile(`^[0-9.]+ *([KkMGTP]i?)?[Bb]$`)
 
 // Size parses the maximum size of a store, a quantity such as 512Mi, in bytes.
@@ -36,10 +36,10 @@ func Size(s string) (int64, error) {
 // Forever is the time span "never".
 const Forever = -1
 
-// mostDays is the largest number of days.
+// mostDays is the largest number of days in a time span.
 const mostDays = 36500
 
-// Age parses a time span above 0: days such as 30d, a Go duration such as 36h or 1h30m, or never (Forever).
+// Age parses a positive time span: days such as 30d, a Go duration such as 36h or 1h30m, or never (Forever).
 func Age(s string) (time.Duration, error) {
 	if s == "never" {
 		return Forever, nil

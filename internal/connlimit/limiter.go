@@ -11,39 +11,39 @@ import (
 	"sync"
 )
 
-// Options are the bounds of a Limiter.
+// Options are the limits of a Limiter.
 type Options struct {
-	// Total is the number of open connections. It has no default.
+	// Total is the maximum number of open connections. It has no default.
 	Total int
 	// Unauthenticated is the maximum number of connections that are not authenticated. Default Total.
 	Unauthenticated int
 	// UnauthenticatedPerAddress is the maximum for one IPv4 address or one IPv6 /64. Default
 	// Unauthenticated.
 	UnauthenticatedPerAddress int
-	// Idle is the number of idle authenticated connections. Default Total.
+	// Idle is the maximum number of idle authenticated connections. Default Total.
 	Idle int
 }
 
-// Limiter bounds connections. New returns one.
+// Limiter limits the connections of one http.Server. Create it with New.
 type Limiter struct {
 	o Options
 
 	mu              sync.Mutex
-	closed          bool                     // guarded by mu, like all fields below
+	closed          bool                     // true after Close; guarded by mu, like all fields below
 	open            map[net.Conn]*connection // all open connections
 	unauthenticated int                      // number of unauthenticated connections
-	addresses       map[netip.Addr]*address  // the addresses with unauthenticated connections
-	// of *address; byCount[n] has the addresses with n unauthenticated connections, in the order in which they reached
-	// n
+	addresses       map[netip.Addr]*address  // the remote addresses that have unauthenticated connections
+	// byCount[n] is the list of *address with n unauthenticated connections, in the order in which they reached n.
 	byCount []*list.List
-	most    int       // the highest number of unauthenticated connections of one address
-	idle    list.List // idle authenticated *connection, longest idle first
+	most    int // the highest number of unauthenticated connections that one address has
+	// the idle authenticated connections, of type *connection; the connection that has been idle longest is first
+	idle list.List
 }
 
 // address is a remote address with unauthenticated connections. Limiter.mu guards it.
 type address struct {
-	unauthenticated list.List     // of *connection, oldest first
-	at              *list.Element // in byCount
+	unauthenticated list.List     // its unauthenticated connections, of type *connection, oldest first
+	at              *list.Element // the address's element in its list in Limiter.byCount
 }
 
 // connection is one open connection. Limiter.mu guards it.
@@ -53,8 +53,8 @@ type connection struct {
 	address       netip.Addr
 	authenticated bool
 	hijacked      bool
-	idle          *list.Element // in Limiter.idle; nil for an unauthenticated connection, and for a connection in use
-	inAddress     *list.Element // in address.unauthenticated; nil for an authenticated connection
+	idle          *list.Element // the connection's element in Limiter.idle; nil if it is unauthenticated or in use
+	inAddress     *list.Element // the connection's element in address.unauthenticated; nil if it is authenticated
 }
 
 // New returns a Limiter. It starts nothing.
@@ -74,7 +74,7 @@ func (l *Limiter) Attach(s *http.Server) {
 		defer l.handled(r.Context())
 		next.ServeHTTP(w, r)
 	})
-	// called for a new connection, before anything is read from it
+	// The server calls ConnContext for a new connection, before it reads anything from it.
 	s.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
 		c, surplus := l.add(conn)
 		if surplus != nil {
@@ -89,8 +89,8 @@ func (l *Limiter) Attach(s *http.Server) {
 	}
 }
 
-// handled is called when a request's handler returns. It removes the connection if it was hijacked, since the server
-// reports no further state of it.
+// handled is called when the handler of a request returns. If the connection was hijacked, handled removes it from the
+// Limiter, because the server reports no later state of such a connection.
 func (l *Limiter) handled(ctx context.Context) {
 	c, _ := ctx.Value(connectionKey{}).(*connection)
 	l.mu.Lock()
@@ -100,8 +100,8 @@ func (l *Limiter) handled(ctx context.Context) {
 	}
 }
 
-// Authenticated records whether the request with the context ctx is authenticated. The handler calls it for every
-// request whose client it has checked. It does nothing for a request of a server without a Limiter.
+// Authenticated records whether the client of the request with context ctx is authenticated. The handler calls it for
+// every request whose client it has checked. It does nothing if the server has no Limiter.
 func Authenticated(ctx context.Context, yes bool) {
 	c, ok := ctx.Value(connectionKey{}).(*connection)
 	if !ok {
@@ -112,7 +112,7 @@ func Authenticated(ctx context.Context, yes bool) {
 	}
 }
 
-// Close closes all open connections, and later ones as they arrive.
+// Close closes all open connections, and from now on each new one.
 func (l *Limiter) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -129,7 +129,8 @@ func (l *Limiter) Unauthenticated() int {
 	return l.unauthenticated
 }
 
-// add records a new connection and returns a connection to close, which may be the new one, or nil.
+// add records a new connection. If that exceeds a limit, it returns the connection to close, which may be the new one;
+// otherwise nil.
 func (l *Limiter) add(conn net.Conn) (c *connection, surplus net.Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -144,13 +145,14 @@ func (l *Limiter) add(conn net.Conn) (c *connection, surplus net.Conn) {
 	return c, surplus
 }
 
-// note records the state of a connection and returns a connection to close, or nil.
+// note records a state change that the server reports of a connection. If that exceeds a limit, it returns the
+// connection to close; otherwise nil.
 func (l *Limiter) note(conn net.Conn, state http.ConnState) (surplus net.Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c := l.open[conn]
 	switch {
-	case c == nil: // it was refused or evicted
+	case c == nil: // the limiter has closed this connection, so it is no longer recorded
 	case state == http.StateClosed:
 		l.remove(c)
 	case state == http.StateHijacked:
@@ -167,8 +169,8 @@ func (l *Limiter) note(conn net.Conn, state http.ConnState) (surplus net.Conn) {
 	return surplus
 }
 
-// authenticate removes a connection from the unauthenticated ones if yes is true, and otherwise adds it to them. It
-// returns a connection to close, or nil.
+// authenticate moves a connection from the unauthenticated connections to the authenticated ones if yes is true, and
+// back if it is false. If that exceeds a limit, it returns the connection to close; otherwise nil.
 func (l *Limiter) authenticate(c *connection, yes bool) (surplus net.Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -183,7 +185,8 @@ func (l *Limiter) authenticate(c *connection, yes bool) (surplus net.Conn) {
 	return surplus
 }
 
-// admit returns the connection to close for a new one: an older one, the new one itself, or nil.
+// admit returns the connection to close so that the new connection c stays below Total: an older connection, c itself,
+// or nil.
 func (l *Limiter) admit(c *connection) (surplus net.Conn) {
 	if surplus = l.admitUnauthenticated(c); surplus != nil || len(l.open) < l.o.Total {
 		return surplus
@@ -197,7 +200,8 @@ func (l *Limiter) admit(c *connection) (surplus net.Conn) {
 	return c.conn
 }
 
-// admitUnauthenticated returns the unauthenticated connection to close for another one, or nil.
+// admitUnauthenticated returns the unauthenticated connection to close so that c stays below the limits of
+// unauthenticated connections; nil if none must be closed.
 func (l *Limiter) admitUnauthenticated(c *connection) (surplus net.Conn) {
 	if own := l.addresses[c.address]; own != nil && own.unauthenticated.Len() >= l.o.UnauthenticatedPerAddress {
 		return l.evict(&own.unauthenticated)
@@ -208,8 +212,8 @@ func (l *Limiter) admitUnauthenticated(c *connection) (surplus net.Conn) {
 	return nil
 }
 
-// evictUnauthenticated removes an unauthenticated connection for c and returns it: the oldest one of the address that
-// has the most of them, with c included.
+// evictUnauthenticated removes an unauthenticated connection to admit c, and returns the removed connection: the oldest
+// one of the address that has most of them, counting c.
 func (l *Limiter) evictUnauthenticated(c *connection) net.Conn {
 	from := l.byCount[l.most].Front().Value.(*address)
 	if own := l.addresses[c.address]; own != nil && own.unauthenticated.Len() == l.most {
@@ -218,7 +222,7 @@ func (l *Limiter) evictUnauthenticated(c *connection) net.Conn {
 	return l.evict(&from.unauthenticated)
 }
 
-// evict removes the first connection of a list and returns it.
+// evict removes the first connection of a list from the Limiter and returns it.
 func (l *Limiter) evict(from *list.List) net.Conn {
 	c := from.Front().Value.(*connection)
 	l.remove(c)
@@ -236,7 +240,8 @@ func (l *Limiter) addUnauthenticated(c *connection) {
 	l.recount(own, own.unauthenticated.Len()-1)
 }
 
-// recount moves an address that had n unauthenticated connections to its current list in byCount.
+// recount moves an address to the list in byCount for its current number of unauthenticated connections; n is the
+// number before.
 func (l *Limiter) recount(a *address, n int) {
 	if a.at != nil {
 		l.byCount[n].Remove(a.at)
@@ -255,13 +260,13 @@ func (l *Limiter) recount(a *address, n int) {
 	a.at = l.byCount[now].PushBack(a)
 }
 
-// remove removes a connection from the Limiter.
+// remove removes a closed connection from the Limiter.
 func (l *Limiter) remove(c *connection) {
 	l.unlist(c)
 	delete(l.open, c.conn)
 }
 
-// unlist removes a connection from the lists.
+// unlist removes a connection from the lists of idle and of unauthenticated connections.
 func (l *Limiter) unlist(c *connection) {
 	if c.idle != nil {
 		l.idle.Remove(c.idle)
@@ -276,8 +281,8 @@ func (l *Limiter) unlist(c *connection) {
 	c.idle, c.inAddress = nil, nil
 }
 
-// addressOf returns the address by which an unauthenticated connection is counted; the zero Addr if the remote address
-// is no IP address.
+// addressOf returns the address under which an unauthenticated connection is counted (see Client). It returns the zero
+// Addr if the remote address is no IP address.
 func addressOf(conn net.Conn) netip.Addr {
 	at, err := netip.ParseAddrPort(conn.RemoteAddr().String())
 	if err != nil {
@@ -286,8 +291,8 @@ func addressOf(conn net.Conn) netip.Addr {
 	return Client(at.Addr())
 }
 
-// Client returns the address by which a client is counted: an IPv4 address, or the first address of an IPv6 /64, since
-// one client may have a whole /64.
+// Client returns the address under which a client is counted: its IPv4 address, or the first address of its IPv6 /64,
+// because one client may have a whole /64.
 func Client(a netip.Addr) netip.Addr {
 	if a = a.Unmap(); a.Is6() {
 		if network, err := a.WithZone("").Prefix(64); err == nil {
@@ -297,10 +302,10 @@ func Client(a netip.Addr) netip.Addr {
 	return a
 }
 
-// closeNow closes a connection without TLS's closing message, which may wait for the client.
+// closeNow closes a connection without sending TLS's closing message, because that may block until the client reads.
 func closeNow(conn net.Conn) {
 	if t, ok := conn.(*tls.Conn); ok {
 		conn = t.NetConn()
 	}
-	_ = conn.Close() // it may be closed already
+	_ = conn.Close() // an error is ignored: the connection may be closed already
 }

@@ -26,7 +26,7 @@ import (
 	"github.com/larder-dev/larder/internal/facts"
 )
 
-// counted counts the requests by path.
+// counted is an HTTP handler that counts the requests by path.
 type counted struct {
 	http.Handler
 	mu     sync.Mutex
@@ -75,7 +75,8 @@ func TestClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, list := range append(oldLists, lists...) {
-		for i := range list.APIResources { // the aggregated document may or may not have them
+		for i := range list.APIResources {
+			// aggregated documents need not have these fields, so they are not compared
 			list.APIResources[i].Group, list.APIResources[i].Version = "", ""
 		}
 		list.Kind, list.APIVersion = "", ""
@@ -115,7 +116,7 @@ func TestClient(t *testing.T) {
 	}
 }
 
-// TestMapper checks the discovery with kubectl's RESTMapper.
+// TestMapper checks that kubectl's RESTMapper maps names and kinds with this discovery.
 func TestMapper(t *testing.T) {
 	config, _ := newServed(t)
 	client, err := clientdiscovery.NewDiscoveryClientForConfig(config)
@@ -145,7 +146,8 @@ func TestMapper(t *testing.T) {
 	}
 }
 
-// TestDiskCache checks that kubectl's cache keeps the answers, and makes no requests until it is invalidated.
+// TestDiskCache checks that kubectl's disk cache can store the answers, and makes no further requests until it is
+// invalidated.
 func TestDiskCache(t *testing.T) {
 	config, c := newServed(t)
 	cached, err := disk.NewCachedDiscoveryClientForConfig(config, t.TempDir(), t.TempDir(), time.Hour)
@@ -166,7 +168,7 @@ func TestDiskCache(t *testing.T) {
 	}
 }
 
-// TestOpenAPIClient checks the requests of kubectl explain.
+// TestOpenAPIClient checks that the client of kubectl explain can read the OpenAPI schemas.
 func TestOpenAPIClient(t *testing.T) {
 	config, _ := newServed(t)
 	client, err := clientdiscovery.NewDiscoveryClientForConfig(config)
@@ -187,7 +189,7 @@ func TestOpenAPIClient(t *testing.T) {
 	}
 }
 
-// TestProtobuf checks the same documents in protobuf, which client-go requests.
+// TestProtobuf checks that the documents in protobuf, which client-go requests, equal those in JSON.
 func TestProtobuf(t *testing.T) {
 	_, c := newServed(t)
 	decode := func(path, accept string, into runtime.Object) {
@@ -220,8 +222,8 @@ func TestProtobuf(t *testing.T) {
 	}
 }
 
-// TestSubresources checks that subresources are listed as by a server, with the groups and versions of their kinds:
-// kubectl evicts and scales if it finds them.
+// TestSubresources checks that subresources are listed as an API server lists them, with the groups and versions of
+// their kinds. kubectl finds out from them whether it can evict and scale.
 func TestSubresources(t *testing.T) {
 	known := upstream()
 	known.Groups[0].VersionedResources["v1"] = []metav1.APIResource{

@@ -12,7 +12,7 @@ import (
 // versions returns the answer to /api. host is the address in the client's request.
 func (h *Handler) versions(host string) *metav1.APIVersions {
 	all := &metav1.APIVersions{
-		TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, // without an apiVersion, as in kube-apiserver
+		TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, // kube-apiserver also sends no apiVersion in this document
 		Versions: []string{},
 		ServerAddressByClientCIDRs: []metav1.ServerAddressByClientCIDR{
 			{ClientCIDR: "0.0.0.0/0", ServerAddress: host},
@@ -51,7 +51,7 @@ func (g group) document() metav1.APIGroup {
 	return d
 }
 
-// alone returns the answer to /apis/G.
+// alone returns the answer to /apis/G, which describes this group alone.
 func (g group) alone() *metav1.APIGroup {
 	d := g.document()
 	d.TypeMeta = metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}
@@ -63,7 +63,7 @@ func (v groupVersion) document() *metav1.APIResourceList {
 	d := &metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"},
 		GroupVersion: v.String()}
 	if v.Group == "" {
-		d.APIVersion = "" // as in kube-apiserver
+		d.APIVersion = "" // kube-apiserver also sends no apiVersion in this document
 	}
 	for _, r := range v.resources {
 		d.APIResources = append(d.APIResources, metav1.APIResource{
@@ -75,7 +75,8 @@ func (v groupVersion) document() *metav1.APIResourceList {
 	return d
 }
 
-// aggregated returns all of discovery below /api (core), or below /apis.
+// aggregated returns the aggregated discovery document of the core group (/api) if core is true, and of all other
+// groups (/apis) otherwise.
 func (h *Handler) aggregated(core bool) *apidiscoveryv2.APIGroupDiscoveryList {
 	all := &apidiscoveryv2.APIGroupDiscoveryList{
 		TypeMeta: metav1.TypeMeta{Kind: aggregatedKind.Kind, APIVersion: aggregatedKind.GroupVersion().String()},
@@ -128,5 +129,5 @@ func responseKind(r Resource) *metav1.GroupVersionKind {
 	return &metav1.GroupVersionKind{Group: r.Group, Version: r.Version, Kind: r.Kind}
 }
 
-// schemeLacks has the groups of kube-apiserver whose types are missing from client-go's scheme.
+// schemeLacks has the API groups that kube-apiserver serves and whose types are not in client-go's scheme.
 var schemeLacks = []string{"apiextensions.k8s.io", "apiregistration.k8s.io"}

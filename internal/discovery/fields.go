@@ -8,8 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 )
 
-// selectable has the field labels that kube-apiserver supports for its own kinds: AddFieldLabelConversionFunc in its
-// pkg/apis. Other kinds have metadata.name and metadata.namespace.
+// selectable has the fields by which kube-apiserver can select objects of its own kinds: those given to
+// AddFieldLabelConversionFunc in its pkg/apis. All other kinds can be selected by metadata.name and metadata.namespace
+// only.
 var selectable = map[schema.GroupResource][]string{
 	{Resource: "pods"}: {"metadata.name", "metadata.namespace", "spec.nodeName", "spec.restartPolicy",
 		"spec.schedulerName", "spec.serviceAccountName", "spec.hostNetwork", "status.phase", "status.podIP",
@@ -34,8 +35,8 @@ var selectable = map[schema.GroupResource][]string{
 	{Group: "resource.k8s.io", Resource: "resourceslices"}: {"metadata.name", "spec.nodeName", "spec.driver"},
 }
 
-// SelectableFields returns the field labels of a built-in kind, and whether it has labels beyond metadata.name and
-// metadata.namespace.
+// SelectableFields returns the fields by which kube-apiserver can select objects of a built-in kind. special is true if
+// there are others than metadata.name and metadata.namespace.
 func SelectableFields(r schema.GroupResource) (labels []string, special bool) {
 	if labels, special = selectable[r]; special {
 		return labels, true
@@ -43,14 +44,15 @@ func SelectableFields(r schema.GroupResource) (labels []string, special bool) {
 	return []string{"metadata.name", "metadata.namespace"}, false
 }
 
-// IsSelectableField reports whether kube-apiserver supports the field label for a built-in kind.
+// IsSelectableField reports whether kube-apiserver can select objects of a built-in kind by the field.
 func IsSelectableField(r schema.GroupResource, label string) bool {
 	labels, _ := SelectableFields(r)
 	return slices.Contains(labels, label)
 }
 
-// StoredFields translates a selector by field labels into a selector of stored objects, in which fields with zero
-// values are missing. sources has the requirements on the source of events, which may be in either of two fields.
+// StoredFields translates a field selector of the Kubernetes API into a selector of stored objects, in which fields
+// with zero values are missing. It returns requirements on the source of events separately, because the source may be
+// in either of two fields.
 func StoredFields(r schema.GroupResource, selector fields.Selector) (_ fields.Selector, sources fields.Requirements) {
 	var all []fields.Selector
 	for _, one := range selector.Requirements() {
@@ -79,8 +81,8 @@ func StoredFields(r schema.GroupResource, selector fields.Selector) (_ fields.Se
 	return fields.AndSelectors(all...), sources
 }
 
-// StoredSelector is StoredFields for a selector as text; invalid text is returned unchanged. The source of events is
-// selected by source.component.
+// StoredSelector is StoredFields for a field selector as text. It returns an invalid text unchanged. The source of
+// events is selected by source.component only.
 func StoredSelector(r schema.GroupResource, selector string) string {
 	parsed, err := fields.ParseSelector(selector)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 
 // Options are the options of New. The zero value works.
 type Options struct {
-	// Server has the known facts about the server of the resources.
+	// Server holds the known facts about the API server to which the resources belong.
 	Server facts.Server
 	// OpenAPI returns the schema of one of Server.Schemas, in JSON, and its hash; nil if it is no longer stored. An
 	// error that is an apierrors.APIStatus is sent to the client. Default: there are no schemas.
@@ -33,14 +33,14 @@ type Handler struct {
 	o       Options
 	groups  []group
 	omitted []schema.GroupVersionResource
-	// etags has the ETags of the aggregated documents, of /api (true) and /apis.
+	// etags holds the ETag of each aggregated document: key true is /api, false is /apis.
 	etags map[bool]string
 }
 
 var _ http.Handler = (*Handler)(nil)
 
-// New returns a Handler for some resources. A resource may occur several times, as collections of several namespaces
-// do; it is listed once.
+// New returns a Handler that lists the given resources. A resource may be given several times, as collections of
+// several namespaces are; it is listed once.
 func New(resources []Resource, o Options) *Handler {
 	h := &Handler{o: o, etags: map[bool]string{}}
 	if h.o.NotFound == nil {
@@ -59,7 +59,7 @@ func New(resources []Resource, o Options) *Handler {
 // Omitted returns the resources that are missing from discovery because their Kind is unknown. Do not modify it.
 func (h *Handler) Omitted() []schema.GroupVersionResource { return h.omitted }
 
-// IsPath reports whether a path belongs to discovery. The Handler answers all such paths, also with a 404.
+// IsPath reports whether a path belongs to discovery. The Handler answers all such paths, unknown ones with 404.
 func IsPath(path string) bool {
 	parts := split(path)
 	switch parts[0] {
@@ -73,7 +73,7 @@ func IsPath(path string) bool {
 	return parts[0] == "openapi"
 }
 
-// split returns the segments of a path, without a trailing slash.
+// split returns the elements of a URL path. It ignores a trailing slash.
 func split(path string) []string {
 	return strings.Split(strings.TrimSuffix(strings.TrimPrefix(path, "/"), "/"), "/")
 }
@@ -164,7 +164,7 @@ func (h *Handler) part(w http.ResponseWriter, r *http.Request, path []string) {
 	write(w, accepted, document)
 }
 
-// find returns the document of a path; nil if there is none.
+// find returns the discovery document at a path below /api or /apis; nil if there is none.
 func (h *Handler) find(path []string) runtime.Object {
 	var name, version string
 	switch {
@@ -196,8 +196,8 @@ func (h *Handler) find(path []string) runtime.Object {
 	return nil
 }
 
-// notFound answers a request for an unknown path as a server does: with a Status if it is a version of /api or of a
-// known group, otherwise with plain text.
+// notFound answers a request for an unknown path like an API server: with a Status if the path is a version of /api or
+// of a known group, otherwise with plain text.
 func (h *Handler) notFound(w http.ResponseWriter, r *http.Request) {
 	parts := split(r.URL.Path)
 	isVersion := parts[0] == "api" && len(parts) == 2 || parts[0] == "apis" && len(parts) == 3 && h.find(parts[:2]) != nil
@@ -226,7 +226,7 @@ func (h *Handler) version(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(text)
 }
 
-// write writes a document in the negotiated form. Its TypeMeta must be complete.
+// write sends a document in the media type that the client accepts. The TypeMeta of the document must be set.
 func write(w http.ResponseWriter, as accepted, document runtime.Object) {
 	var body bytes.Buffer
 	if err := as.Serializer.Encode(document, &body); err != nil {
@@ -243,7 +243,7 @@ func notAcceptable(w http.ResponseWriter, accepted string) {
 		Message: "only the following media types are accepted: " + accepted})
 }
 
-// writeStatus answers with a failure.
+// writeStatus sends a Status that reports a failure.
 func writeStatus(w http.ResponseWriter, s metav1.Status) {
 	s.Kind, s.APIVersion, s.Status = "Status", "v1", metav1.StatusFailure
 	s.Details = &metav1.StatusDetails{}

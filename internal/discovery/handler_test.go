@@ -35,7 +35,7 @@ func TestIsPath(t *testing.T) {
 	}
 }
 
-// TestDocuments checks the answer at each path.
+// TestDocuments checks the discovery document at each path.
 func TestDocuments(t *testing.T) {
 	h := discovery.New(mirrored(), discovery.Options{Server: facts.Server{Discovery: upstream(),
 		Version: &version.Info{Major: "1", Minor: "36", GitVersion: "v1.36.3"}}})
@@ -83,7 +83,7 @@ func cmpType(accept string) string {
 	return asJSON
 }
 
-// TestNotThere checks that resources that are not mirrored, and empty groups, are not found.
+// TestNotThere checks that requests for resources that are not served, and for groups without resources, get 404.
 func TestNotThere(t *testing.T) {
 	paths := []string{"/api/v2", "/apis/policy", "/apis/policy/v1", "/apis/autoscaling/v2", "/apis//v1", "/openapi/v2",
 		"/openapi", "/openapi/v3/apis/apps/v1", "/apis/apps/v1/deployments"}
@@ -135,7 +135,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestPretty checks that answers are indented for the same clients as by a server.
+// TestPretty checks that answers are indented for the same clients for which an API server indents them.
 func TestPretty(t *testing.T) {
 	h := discovery.New(mirrored(), discovery.Options{})
 	for _, tc := range []struct {
@@ -226,8 +226,8 @@ func TestOmitted(t *testing.T) {
 	}
 }
 
-// TestComplete checks for which paths the stored facts suffice to answer as the server does: package serve forwards
-// requests for the others.
+// TestComplete checks for which paths the stored facts suffice to answer as the API server does. Package serve forwards
+// requests for the other paths to the API server.
 func TestComplete(t *testing.T) {
 	_, read := schemas()
 	version := &version.Info{Major: "1"}

@@ -23,19 +23,20 @@ func newMediaTypes() []runtime.SerializerInfo {
 	s := runtime.NewScheme()
 	metav1.AddToGroupVersion(s, schema.GroupVersion{Version: "v1"})
 	if err := apidiscoveryv2.AddToScheme(s); err != nil {
-		panic(err) // the type is of another version of Kubernetes' libraries
+		panic(err) // can only happen with another version of Kubernetes' libraries, whose scheme lacks the type
 	}
 	return serializer.NewCodecFactory(s).SupportedMediaTypes()
 }
 
-// accepted is the negotiated form of an answer.
+// accepted is the media type and form of an answer that a client accepts.
 type accepted struct {
 	runtime.SerializerInfo
-	// aggregated is true for an APIGroupDiscoveryList.
+	// aggregated is true if the client accepts the aggregated document, an APIGroupDiscoveryList.
 	aggregated bool
 }
 
-// negotiate returns the first requested form that is supported, as package negotiation of k8s.io/apiserver does.
+// negotiate returns the first media type in the Accept header that is supported, as package negotiation of
+// k8s.io/apiserver does. It returns false if none is. mayAggregate is true if the path has an aggregated document.
 func negotiate(r *http.Request, mayAggregate bool) (accepted, bool) {
 	a, ok := match(r.Header.Get("Accept"), mayAggregate)
 	if ok && a.PrettySerializer != nil && isPretty(r) {
@@ -72,7 +73,7 @@ func match(accept string, mayAggregate bool) (accepted, bool) {
 	return accepted{}, false
 }
 
-// isPretty reports whether the answer is likely to be read by a person.
+// isPretty reports whether the answer is to be indented, because a person is likely to read it.
 func isPretty(r *http.Request) bool {
 	if asked := r.URL.Query().Get("pretty"); asked != "" {
 		pretty, _ := strconv.ParseBool(asked)

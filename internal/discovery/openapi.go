@@ -45,7 +45,7 @@ func schemaURL(path, hash string) string {
 	return u.String()
 }
 
-// index answers /openapi/v3.
+// index answers /openapi/v3, the list of the schemas.
 func (h *Handler) index(w http.ResponseWriter, r *http.Request) {
 	type item struct {
 		ServerRelativeURL string `json:"serverRelativeURL"`
@@ -60,7 +60,7 @@ func (h *Handler) index(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(text))
 }
 
-// schema answers requests for the schema of a group-version.
+// schema answers a request for the OpenAPI schema of one group-version.
 func (h *Handler) schema(w http.ResponseWriter, r *http.Request, path string) {
 	gv, ok := h.schemas()[path]
 	if !ok {

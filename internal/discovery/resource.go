@@ -14,7 +14,7 @@ import (
 // Resource is a resource to list in discovery.
 type Resource struct {
 	schema.GroupVersionResource
-	// ResourceInfo has the names. If Kind, Singular or Namespaced is not set, it is taken from
+	// ResourceInfo holds the names of the resource. If Kind, Singular or Namespaced is not set, its value is taken from
 	// Options.Server.Discovery.
 	entry.ResourceInfo
 	// Verbs that clients may use, such as get, list and watch.
@@ -23,7 +23,7 @@ type Resource struct {
 	Subresources []metav1.APIResource
 }
 
-// Of returns all resources of a server whose verbs are known.
+// Of returns the resources in a server's discovery whose verbs are known.
 func Of(d *facts.Discovery) (all []Resource) {
 	if d == nil {
 		return nil
@@ -51,18 +51,18 @@ func Of(d *facts.Discovery) (all []Resource) {
 	return all
 }
 
-// group is an API group with its served versions.
+// group is an API group with the versions in which it is served.
 type group struct {
 	name     string
-	versions []groupVersion // the preferred one first
+	versions []groupVersion // the served versions, the preferred one first
 }
 
 type groupVersion struct {
 	schema.GroupVersion
-	resources []Resource // by name
+	resources []Resource // the resources of this version, sorted by name
 }
 
-// named returns the resources with a Kind, each once, and the resources without.
+// named returns the resources whose Kind is known, each once, and separately the resources without a Kind.
 func named(resources []Resource, known *facts.Discovery) (all []Resource, omitted []schema.GroupVersionResource) {
 	for _, r := range resources {
 		if listed, ok := known.Resource(r.GroupVersionResource); ok {
@@ -92,7 +92,8 @@ func named(resources []Resource, known *facts.Discovery) (all []Resource, omitte
 	return all, omitted
 }
 
-// merged merges the information of two collections of one resource. The second may have been stored without names.
+// merged combines the information of two collections about one resource. The collection b may have been stored without
+// the resource's names.
 func merged(a, b Resource) Resource {
 	a.Namespaced = a.Namespaced || b.Namespaced
 	if len(a.ShortNames) == 0 {
@@ -102,7 +103,7 @@ func merged(a, b Resource) Resource {
 		a.Categories = b.Categories
 	}
 	a.Verbs = slices.Concat(a.Verbs, b.Verbs)
-	slices.Sort(a.Verbs) // sorted, as in kube-apiserver
+	slices.Sort(a.Verbs) // kube-apiserver also sorts the verbs
 	a.Verbs = slices.Compact(a.Verbs)
 	if len(a.Subresources) == 0 {
 		a.Subresources = b.Subresources

@@ -19,7 +19,7 @@ import (
 
 var reads = []string{"get", "list", "watch"}
 
-// resource returns a resource. gvr is group/version/plural.
+// resource returns the description of a resource for a test. gvr is group/version/plural.
 func resource(gvr, kind string, namespaced bool, shortNames ...string) discovery.Resource {
 	parts := strings.Split(gvr, "/")
 	return discovery.Resource{
@@ -30,8 +30,8 @@ func resource(gvr, kind string, namespaced bool, shortNames ...string) discovery
 	}
 }
 
-// mirrored returns resources in no order: pods of two namespaces, groups that the server does not sort by name, and
-// versions with and without the preferred one.
+// mirrored returns the resources of these tests, unsorted: pods of two namespaces, groups that the server does not sort
+// by name, and versions with and without the preferred version of their group.
 func mirrored() []discovery.Resource {
 	pods := resource("/v1/pods", "Pod", true, "po")
 	pods.Categories = []string{"all"}
@@ -69,7 +69,7 @@ func upstream() *facts.Discovery {
 	return d
 }
 
-// serve runs a server that answers only discovery. It returns its address.
+// serve runs an HTTP server that answers only discovery, and returns its address.
 func serve(t *testing.T, h http.Handler) string {
 	t.Helper()
 	s := httptest.NewServer(h)
@@ -77,7 +77,8 @@ func serve(t *testing.T, h http.Handler) string {
 	return s.URL
 }
 
-// ask sends h a GET without a Kubernetes client. header has names and values.
+// ask sends a GET request for target to h, without a Kubernetes client. header lists names of headers, each followed by
+// its value.
 func ask(t *testing.T, h http.Handler, target string, header ...string) *http.Response {
 	t.Helper()
 	r := httptest.NewRequest(http.MethodGet, target, nil)

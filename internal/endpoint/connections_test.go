@@ -51,9 +51,9 @@ func TestConnections(t *testing.T) {
 		waiting = append(waiting, dial([]string{"", "GET /heal", "POST / HTTP/1.1\r\nHost: l\r\nContent-Length: 5\r\n\r\n"}[i%3]))
 	}
 	get()
-	for i, c := range waiting[:200] { // reads to the end of the connection, or waits for it
+	for i, c := range waiting[:200] { // the server closes these connections: reading stops at the end of each
 		if _, err := io.Copy(io.Discard, c); err != nil {
-			t.Logf("connection %d: %v", i, err) // a reset
+			t.Logf("connection %d: %v", i, err) // a reset ends the connection, too
 		}
 		c.Close()
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// maxGathers bounds concurrent scrapes; more get 503.
+// maxGathers is the maximum number of concurrent scrapes. A further scrape gets 503.
 const maxGathers = 4
 
 // Metrics returns the handler for scrapes: metrics of the collectors, of the Go runtime and of the process.

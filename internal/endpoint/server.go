@@ -15,17 +15,17 @@ import (
 )
 
 const (
-	// timeout bounds reading a request and writing its answer.
+	// timeout limits reading a request, and writing the answer to it.
 	timeout = 10 * time.Second
 	// drainTimeout is how long Close lets running answers finish.
 	drainTimeout = 2 * time.Second
-	// maxHeader bounds the size in bytes of a request's header.
+	// maxHeader limits the header of a request, in bytes.
 	maxHeader = 16 << 10
 	// maxConnections bounds the open connections. One more closes the oldest, so that a probe is always answered.
 	maxConnections = 100
 )
 
-// Check is one condition for a service to be ready.
+// Check is one condition that must hold for a service to be ready.
 type Check struct {
 	Name string
 	// Problem is why the check fails; empty if it passes.
@@ -41,7 +41,7 @@ type Options struct {
 	Metrics http.Handler
 }
 
-// Server serves the endpoints. All methods may be called concurrently, except Start and Close.
+// Server is the HTTP server of the endpoints. Its methods may be called concurrently, except Start and Close.
 type Server struct {
 	o        Options
 	http     *http.Server
@@ -72,7 +72,8 @@ func (s *Server) Start(l net.Listener) {
 	s.serving.Go(func() { _ = s.http.Serve(l) })
 }
 
-// Close ends the server; see the package's documentation.
+// Close closes the listener, waits up to two seconds for running answers, and closes their connections. It returns when
+// all goroutines of the server have ended.
 func (s *Server) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
 	defer cancel()
@@ -85,7 +86,7 @@ func (s *Server) Close() error {
 	return err
 }
 
-// track counts running handlers, since Close of an http.Server does not wait for them.
+// track counts the running handlers, so that Close can wait for them: Close of an http.Server does not.
 func (s *Server) track(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.handlers.Add(1)

@@ -11,7 +11,7 @@ import (
 	"github.com/larder-dev/larder/metrics"
 )
 
-// start serves o on loopback and returns a function that makes a request for a path.
+// start serves the endpoints with options o on loopback. It returns the server and a function that requests a path.
 func start(t *testing.T, o Options) (*Server, func(method, path string) (int, string)) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -17,9 +17,10 @@ import (
 )
 
 const (
-	// discoveryDocument is the name of the document with Discovery.
+	// discoveryDocument is the name of the stored document that holds a Discovery.
 	discoveryDocument = "discovery"
-	// discoveryVersion changes with the meaning of the document. Documents of another version are not read.
+	// discoveryVersion is the version of the stored Discovery. It changes with the meaning of the document, and
+	// documents of other versions are not read.
 	discoveryVersion = 2
 )
 
@@ -37,12 +38,12 @@ type Discovery struct {
 	Unavailable []string `json:"unavailable,omitempty"`
 }
 
-// DiscoveryDocument returns the document that ReadDiscovery reads; nil if there is none.
+// DiscoveryDocument returns the bytes of the stored discovery, which ReadDiscovery decodes; nil if none is stored.
 func DiscoveryDocument(ctx context.Context, d Documents) ([]byte, error) {
 	return d.Document(ctx, discoveryDocument)
 }
 
-// ReadDiscovery returns Server.Discovery.
+// ReadDiscovery returns the stored discovery of the server; nil if none is stored.
 func ReadDiscovery(ctx context.Context, d Documents) (*Discovery, error) {
 	data, err := DiscoveryDocument(ctx, d)
 	if err != nil || data == nil {
@@ -55,7 +56,8 @@ func ReadDiscovery(ctx context.Context, d Documents) (*Discovery, error) {
 	return &read, nil
 }
 
-// maxDiscovery bounds the memory in bytes that decoding the document takes (codec.JSONWeight): some 30,000 resources.
+// maxDiscovery is the maximum memory in bytes that decoding a stored discovery may take (codec.JSONWeight). It suffices
+// for 30,000 resources.
 const maxDiscovery = 32 << 20
 
 func decodeDiscovery(data []byte) (d Discovery, err error) {
@@ -73,10 +75,10 @@ func decodeDiscovery(data []byte) (d Discovery, err error) {
 	return d, nil
 }
 
-// encode returns the document.
+// encode returns the discovery as JSON, the form in which it is stored.
 func (d Discovery) encode() ([]byte, error) { return json.Marshal(d) }
 
-// Put stores d.
+// Put stores the discovery as a document of st.
 func (d Discovery) Put(ctx context.Context, st Store) error {
 	data, err := d.encode()
 	if err != nil {
@@ -85,7 +87,7 @@ func (d Discovery) Put(ctx context.Context, st Store) error {
 	return st.PutDocument(ctx, discoveryDocument, data)
 }
 
-// Equal reports whether both have the same resources.
+// Equal reports whether both discoveries have the same groups and resources.
 func (d Discovery) Equal(other Discovery) bool {
 	return equality.Semantic.DeepEqual(d.Groups, other.Groups)
 }
@@ -135,7 +137,7 @@ func (d *Discovery) Retired(gvr schema.GroupVersionResource) bool {
 	return false
 }
 
-// DiscoveryOf returns the Discovery for an answer that has just arrived.
+// DiscoveryOf returns the discovery in an answer that the server has just sent.
 func DiscoveryOf(groups []*metav1.APIGroup, lists []*metav1.APIResourceList) Discovery {
 	resources := map[string][]metav1.APIResource{}
 	for _, list := range lists {
@@ -156,7 +158,8 @@ func DiscoveryOf(groups []*metav1.APIGroup, lists []*metav1.APIResourceList) Dis
 
 func now() time.Time { return time.Now().UTC().Round(0) }
 
-// Keep adds the earlier resources of the failed group-versions. A preferred version stays preferred.
+// Keep adds the resources that the discovery before had of the group-versions in failed, which the server cannot
+// describe now. A preferred version stays preferred.
 func (d Discovery) Keep(before Discovery, failed map[schema.GroupVersion]error) {
 	for _, old := range before.Groups {
 		i := slices.IndexFunc(d.Groups, func(g *restmapper.APIGroupResources) bool {
@@ -179,7 +182,7 @@ func (d Discovery) Keep(before Discovery, failed map[schema.GroupVersion]error) 
 	}
 }
 
-// of returns the complete groups of some group-versions.
+// of returns the part of the discovery that has the groups of some group-versions, with all of their versions.
 func (d Discovery) of(gvs []schema.GroupVersion) Discovery {
 	d.ETags = nil
 	d.Groups = slices.DeleteFunc(slices.Clone(d.Groups), func(g *restmapper.APIGroupResources) bool {
@@ -188,14 +191,14 @@ func (d Discovery) of(gvs []schema.GroupVersion) Discovery {
 	return d
 }
 
-// mapped returns the resources sorted by name, with the fields that are stored.
+// mapped returns resources sorted by name, with only the fields that are stored.
 func mapped(all []metav1.APIResource) (resources []metav1.APIResource) {
 	for _, r := range all {
 		kept := metav1.APIResource{
 			Name: r.Name, SingularName: r.SingularName, Kind: r.Kind, Namespaced: r.Namespaced, Verbs: r.Verbs,
 			ShortNames: r.ShortNames, Categories: r.Categories,
 		}
-		if strings.Contains(r.Name, "/") { // the kind is often another resource's
+		if strings.Contains(r.Name, "/") { // a subresource often has the kind of another resource
 			kept.SingularName, kept.Group, kept.Version = "", r.Group, r.Version
 		}
 		resources = append(resources, kept)

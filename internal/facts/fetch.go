@@ -21,7 +21,7 @@ import (
 	"github.com/larder-dev/larder/codec"
 )
 
-// errUnavailable is why the resources of a group-version are missing from an aggregated answer.
+// errUnavailable is the reason for the missing resources of a group-version in an aggregated discovery document.
 var errUnavailable = errors.New("the API server that has it is not available")
 
 // FetchDiscovery requests the server's groups and resources. known is an earlier answer, or nil; the server does not
@@ -52,7 +52,8 @@ func FetchDiscovery(ctx context.Context, client rest.Interface, known *Discovery
 	return d, err
 }
 
-// keepFailed keeps the known resources of the group-versions that failed, and records these in Unavailable.
+// keepFailed adds the known resources of the group-versions that the server failed to describe, and records these
+// group-versions in Unavailable.
 func (d *Discovery) keepFailed(known *Discovery, failed map[schema.GroupVersion]error) {
 	if known != nil {
 		d.Keep(*known, failed)
@@ -64,7 +65,7 @@ func (d *Discovery) keepFailed(known *Discovery, failed map[schema.GroupVersion]
 	slices.Sort(d.Unavailable)
 }
 
-// unavailable returns the error for the unavailable group-versions; nil if there are none.
+// unavailable returns the error that names the group-versions that the server cannot describe; nil if there are none.
 func (d *Discovery) unavailable() error {
 	if len(d.Unavailable) == 0 {
 		return nil
@@ -78,8 +79,8 @@ func (d *Discovery) unavailable() error {
 	return &discovery.ErrGroupDiscoveryFailed{Groups: failed}
 }
 
-// errNotAggregated: the server has no aggregated documents, since it is older than Kubernetes 1.30, or refuses to send
-// them.
+// errNotAggregated: the server sends no aggregated discovery documents, because it is older than Kubernetes 1.30 or
+// refuses to.
 var errNotAggregated = errors.New("the server's discovery is not aggregated")
 
 // aggregatedPaths are the paths of the two aggregated documents, of the core group and of all others.
@@ -123,7 +124,8 @@ func fetchAggregated(ctx context.Context, c *rest.RESTClient, known *Discovery) 
 	return d, nil
 }
 
-// getAggregated returns the document at path and its ETag. The document is nil if it still has the given ETag.
+// getAggregated returns the aggregated discovery document at path and its ETag. The document is nil if the server
+// answers that it still has the given ETag.
 func getAggregated(
 	ctx context.Context, c *rest.RESTClient, path, etag string,
 ) (*apidiscoveryv2.APIGroupDiscoveryList, string, error) {
@@ -139,7 +141,7 @@ func getAggregated(
 	if err != nil {
 		return nil, "", err
 	}
-	defer func() { _ = answer.Body.Close() }() // it was only read
+	defer func() { _ = answer.Body.Close() }() // the answer was only read, so an error of closing it loses nothing
 	switch {
 	case answer.StatusCode == http.StatusNotModified && etag != "":
 		return nil, etag, nil
@@ -164,7 +166,7 @@ func getAggregated(
 // aggregatedKind is the part of a Content-Type that marks an aggregated document.
 const aggregatedKind = "as=APIGroupDiscoveryList"
 
-// below returns the groups of the document at one of aggregatedPaths.
+// below returns the groups that the aggregated document at path, /api or /apis, contains.
 func (d *Discovery) below(path string) (all []*restmapper.APIGroupResources) {
 	for _, g := range d.Groups {
 		if pathAbove(g.Group.Name) == path {
@@ -174,7 +176,7 @@ func (d *Discovery) below(path string) (all []*restmapper.APIGroupResources) {
 	return all
 }
 
-// pathAbove returns the path of the document that contains a group.
+// pathAbove returns the path of the aggregated document, /api or /apis, that contains a group.
 func pathAbove(group string) string {
 	if group == "" {
 		return aggregatedPaths[0]

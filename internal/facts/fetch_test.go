@@ -19,13 +19,13 @@ import (
 	"github.com/larder-dev/larder/internal/facts"
 )
 
-// aggregated is a server with aggregated discovery, or, if plain, without it.
+// aggregated is an API server with aggregated discovery. If plain is set, it has only the older form.
 type aggregated struct {
 	mu    sync.Mutex
 	plain bool
-	// stale has the group-versions that the server cannot describe.
+	// stale has the group-versions that the server cannot describe, resources the resources that it has.
 	stale, resources []string // "group/version" and "group/version/plural", of core "v1/plural"
-	answers          []string // the status and path of each answer
+	answers          []string // the status and the path of each answer that the server has sent
 }
 
 func (a *aggregated) client(t *testing.T) rest.Interface {
@@ -66,7 +66,7 @@ func (a *aggregated) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.answers = append(a.answers, fmt.Sprint(status, " ", r.URL.Path))
 	w.WriteHeader(status)
 	if body != nil {
-		_ = json.NewEncoder(w).Encode(body) // the client notices an error
+		_ = json.NewEncoder(w).Encode(body) // an error need not be checked here, because the client notices it
 	}
 }
 
@@ -140,7 +140,8 @@ func TestFetchDiscovery(t *testing.T) {
 	has(away, "metrics.k8s.io", "v1beta1", "nodes")
 	has(away, "apps", "v1", "deployments")
 	a.sets(t, func() {}, "304 /api", "200 /apis")
-	still := fetch(away, "metrics.k8s.io/v1beta1") // from the stored document, since it is not sent again
+	// the resources come from the stored document, because the server does not send an unchanged document again
+	still := fetch(away, "metrics.k8s.io/v1beta1")
 	has(still, "metrics.k8s.io", "v1beta1", "nodes")
 	a.sets(t, func() { a.stale, a.resources = nil, append(a.resources, "example.com/v1/widgets") }, "304 /api", "304 /apis")
 	back := fetch(still, "")

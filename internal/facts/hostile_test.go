@@ -11,7 +11,7 @@ import (
 	"github.com/larder-dev/larder/internal/facts"
 )
 
-// hostileDocument is a facts.Documents in which every document has the same contents.
+// hostileDocument is a store of documents in which every name has the same contents.
 type hostileDocument []byte
 
 func (d hostileDocument) Documents(context.Context) ([]string, error)      { return nil, nil }

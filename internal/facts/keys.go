@@ -7,27 +7,27 @@ import (
 	"time"
 )
 
-// keysDocument is the name of the document with Keys.
+// keysDocument is the name of the stored document that holds Keys.
 const keysDocument = "service-account-keys"
 
 // IsKeys reports whether a document has Keys. An attacker who writes Keys can make tokens for any service account. So
 // they may be used only if they were fetched from the API server, or their author is trusted.
 func IsKeys(document string) bool { return document == keysDocument }
 
-// Keys verify the tokens of a cluster's service accounts.
+// Keys are the public keys with which a cluster signs the tokens of its service accounts.
 type Keys struct {
-	// Issuer is the iss claim of tokens, from the server's /.well-known/openid-configuration.
+	// Issuer is the iss claim of the tokens. It is from the server's /.well-known/openid-configuration.
 	Issuer string `json:"issuer"`
 	// JWKS is the server's answer to /openid/v1/jwks, a JSON Web Key Set.
 	JWKS json.RawMessage `json:"jwks"`
 	// Cluster is the id of the server's cluster, as in entry.Attributes; empty if unknown. A token of this cluster must
 	// not give access to objects of another.
 	Cluster string `json:"cluster,omitempty"`
-	// Fetched is when the server was last asked.
+	// Fetched is when the server was last asked for the keys.
 	Fetched time.Time `json:"fetched"`
 }
 
-// ReadKeys returns Server.Keys; nil if there is no document.
+// ReadKeys returns the stored keys of the cluster; nil if none are stored.
 func ReadKeys(ctx context.Context, d Documents) (*Keys, error) {
 	data, err := d.Document(ctx, keysDocument)
 	if err != nil || data == nil {

@@ -6,12 +6,12 @@ import (
 	"slices"
 )
 
-// Memory has documents by name. Make one with make.
+// Memory is a Store that holds the documents, by name, in memory. Create it with make.
 type Memory map[string][]byte
 
 var _ Store = Memory{}
 
-// Documents implements Documents.
+// Documents implements Documents: it returns the names, sorted.
 func (m Memory) Documents(context.Context) ([]string, error) { return slices.Sorted(maps.Keys(m)), nil }
 
 // Document implements Documents.

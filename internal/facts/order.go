@@ -13,12 +13,13 @@ import (
 // in the server's order, the preferred version of each group before all others. Groups and versions that the server
 // does not list follow. The zero value is the order of an unknown server.
 type Order struct {
-	// group and version are positions in the server's lists, from 1; 0 is unknown.
+	// group and version hold the positions of groups and group-versions in the server's lists, starting at 1. A missing
+	// entry is not in the lists.
 	group   map[string]int
 	version map[schema.GroupVersion]int
 }
 
-// Order returns the order of the server's resources. d may be nil.
+// Order returns the order in which the server lists its groups and versions. d may be nil, which is an unknown server.
 func (d *Discovery) Order() Order {
 	o := Order{group: map[string]int{}, version: map[schema.GroupVersion]int{}}
 	if d == nil {
@@ -37,7 +38,7 @@ func (d *Discovery) Order() Order {
 	return o
 }
 
-// Groups compares groups.
+// Groups compares two groups by their order, for sorting.
 func (o Order) Groups(a, b string) int {
 	if a == b {
 		return 0
@@ -51,7 +52,7 @@ func (o Order) Groups(a, b string) int {
 	return cmp.Or(usualRank(a)-usualRank(b), strings.Compare(a, b))
 }
 
-// Versions compares versions of one group.
+// Versions compares two versions of one group by their order, for sorting.
 func (o Order) Versions(a, b schema.GroupVersion) int {
 	if o.version[a] != o.version[b] {
 		return ranked(o.version[a], o.version[b])
@@ -79,7 +80,7 @@ func (o Order) tier(gv schema.GroupVersion) int {
 	return 3
 }
 
-// ranked compares positions; 0 follows all others.
+// ranked compares two positions in a server's list. Position 0 means not in the list, and follows all others.
 func ranked(a, b int) int {
 	switch {
 	case a == 0:

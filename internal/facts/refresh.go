@@ -23,15 +23,16 @@ import (
 )
 
 const (
-	// requestWait bounds a request, and schemaWait the request for a schema. Schemas have up to 1.6 MB, so schemaWait
-	// allows 1 KB a second.
+	// requestWait limits the time of each request, and schemaWait that of a request for a schema. Schemas have up to
+	// 1.6 MB, so schemaWait allows for a connection with 1 KB a second.
 	requestWait, schemaWait = 2 * time.Minute, 30 * time.Minute
-	// discoveryFor is the age at which discovery is requested again although the version is the same. missingFor is
-	// that age if it lacks one of Ask.Of, which the server may have removed.
+	// discoveryFor is the age at which stored discovery is requested again although the server's version is the same.
+	// missingFor is the age at which it is requested if it lacks a group-version of Ask.Of, which the server may have
+	// removed.
 	discoveryFor, missingFor = 7 * 24 * time.Hour, 24 * time.Hour
 )
 
-// Store keeps documents: a *store.Store, or Memory.
+// Store reads and writes documents by name. It is a *store.Store, or Memory.
 type Store interface {
 	Documents
 	PutDocument(ctx context.Context, name string, data []byte) error
@@ -39,14 +40,14 @@ type Store interface {
 	DeleteDocument(ctx context.Context, name string) error
 }
 
-// Ask says what Refresh requests.
+// Ask says which facts Refresh requests.
 type Ask struct {
 	// Client is any REST client of the server.
 	Client rest.Interface
 	// Cluster is the id of the server's cluster, as in entry.Attributes; empty if unknown. Stored keys of another
 	// cluster are deleted.
 	Cluster string
-	// Of has the group-versions whose schemas are stored. Other schemas are removed.
+	// Of holds the group-versions whose schemas are to be stored. Stored schemas of other group-versions are removed.
 	Of []schema.GroupVersion
 	// Schemas requests schemas. If it is false, stored schemas of Of are kept unchanged.
 	Schemas bool
@@ -67,23 +68,24 @@ func Refresh(ctx context.Context, st Store, a Ask) error {
 	for _, step := range []func(context.Context) error{r.forget, r.version, r.discovery, r.keys, r.schemas} {
 		err := step(ctx)
 		errs = append(errs, err)
-		if err != nil && (ctx.Err() != nil || limiter.Unanswered(err)) { // the other requests would fail too
+		if err != nil && (ctx.Err() != nil || limiter.Unanswered(err)) {
+			// the server does not answer or ctx has ended, so the other requests would fail, too
 			break
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// refresh is one call of Refresh.
+// refresh is the state of one call of Refresh.
 type refresh struct {
 	Ask
 	st Store
 	// upgraded is true if the server is of another cluster, or has another version, than the stored facts.
 	upgraded bool
-	encoder  *zstd.Encoder // nil until there is a schema to encode
+	encoder  *zstd.Encoder // compresses schemas; nil until the first schema is stored
 }
 
-// get returns the server's answer to a request for JSON.
+// get returns the server's answer to a GET of path. accept is the media type that it requests.
 func (r *refresh) get(ctx context.Context, path, accept string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestWait)
 	defer cancel()
@@ -97,8 +99,8 @@ func (r *refresh) get(ctx context.Context, path, accept string) ([]byte, error) 
 	return data, nil
 }
 
-// forget removes the keys of another cluster, since the new cluster may refuse to return its keys. The other facts are
-// replaced by the next steps.
+// forget removes the stored keys if they are of another cluster, because the new cluster may refuse to return its keys.
+// The other facts are replaced later.
 func (r *refresh) forget(ctx context.Context) error {
 	stored, err := ReadKeys(ctx, r.st)
 	if err == nil && (stored == nil || stored.Cluster == r.Cluster || stored.Cluster == "" || r.Cluster == "") {
@@ -117,7 +119,7 @@ func (r *refresh) version(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	stored, err := ReadVersion(ctx, r.st) // an unreadable document is replaced
+	stored, err := ReadVersion(ctx, r.st) // an unreadable version is treated like a missing one: it is replaced
 	if err == nil && stored != nil && *stored == *now {
 		return nil
 	}
@@ -141,8 +143,8 @@ func (r *refresh) discovery(ctx context.Context) error {
 	return d.Put(ctx, r.st)
 }
 
-// keys requests the keys. It does nothing if the server refuses: by default only service accounts and administrators
-// may read them.
+// keys requests and stores the keys that sign the tokens of service accounts. It does nothing if the server refuses: by
+// default only service accounts and administrators may read the keys.
 func (r *refresh) keys(ctx context.Context) error {
 	const discoveryPath, keysPath = "/.well-known/openid-configuration", "/openid/v1/jwks"
 	about, err := r.get(ctx, discoveryPath, runtime.ContentTypeJSON)
@@ -174,14 +176,15 @@ func (r *refresh) keys(ctx context.Context) error {
 	return r.st.PutDocument(ctx, keysDocument, data)
 }
 
-// refused reports whether the client may not read the answer, or the server does not have it.
+// refused reports whether err says that the client may not read a document, or that the server does not have it.
 func refused(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsNotFound(err)
 }
 
-// schemas requests the schemas that have changed, and removes schemas of group-versions that are not in Of.
+// schemas requests and stores the schemas that have changed. It removes stored schemas of group-versions that are not
+// in Of.
 func (r *refresh) schemas(ctx context.Context) error {
-	stored, err := readHashes(ctx, r.st) // unreadable schemas are requested again
+	stored, err := readHashes(ctx, r.st) // unreadable schemas are not in stored, so they are requested again
 	if stored == nil {
 		return err
 	}
@@ -201,7 +204,8 @@ func (r *refresh) schemas(ctx context.Context) error {
 	return errors.Join(append(errs, err)...)
 }
 
-// changed returns the group-versions of Of whose schema may differ from the stored one: all, if Hash is nil.
+// changed returns the group-versions in Of whose schema may differ from the stored one. If Ask.Hash is nil, it returns
+// all.
 func (r *refresh) changed(
 	ctx context.Context, stored map[schema.GroupVersion]string,
 ) (all []schema.GroupVersion, err error) {
@@ -222,7 +226,7 @@ func (r *refresh) changed(
 	return all, nil
 }
 
-// fetch requests schemas by their URLs in the server's index.
+// fetch requests the schemas of the group-versions in all, at the URLs in the server's index, and stores them.
 func (r *refresh) fetch(ctx context.Context, all []schema.GroupVersion, stored map[schema.GroupVersion]string) error {
 	listing, cancel := context.WithTimeout(ctx, requestWait)
 	defer cancel()
@@ -241,13 +245,13 @@ func (r *refresh) fetch(ctx context.Context, all []schema.GroupVersion, stored m
 			errs = append(errs, fmt.Errorf("the OpenAPI schema of %s has no valid URL: %w", gv, err))
 			continue
 		}
-		// A schema without a hash is requested each time.
+		// A schema whose URL has no hash is requested each time.
 		if hash := u.Query().Get("hash"); hash == "" || hash != stored[gv] && hash != r.Unstored[gv] {
 			err = r.fetchOne(ctx, gv, at, hash)
 		}
 		errs = append(errs, err)
 		if err != nil && (ctx.Err() != nil || limiter.Unanswered(err) && !apierrors.IsServiceUnavailable(err)) {
-			break // a 503 concerns only this group-version: its own server is down
+			break // a 503 is no reason to stop: only the aggregated API server of this group-version is down
 		}
 	}
 	return errors.Join(errs...)

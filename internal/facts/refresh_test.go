@@ -25,11 +25,11 @@ var (
 	goneV1  = schema.GroupVersion{Group: "gone.example.com", Version: "v1"}
 )
 
-// first are the requests, without those for schemas, if nothing is stored.
+// first are the paths that a refresh requests if nothing is stored, except those of schemas.
 var first = []string{".well-known/openid-configuration", "api", "api/v1", "apis", "apis/apps/v1", "apis/batch/v1",
 	"apis/batch/v1beta1", "openid/v1/jwks", "version"}
 
-// always are the requests if everything is stored and unchanged.
+// always are the paths that a refresh requests even if everything is stored and unchanged.
 var always = []string{".well-known/openid-configuration", "openid/v1/jwks", "version"}
 
 func openStore(t *testing.T) *store.Store {
@@ -50,7 +50,7 @@ func openStore(t *testing.T) *store.Store {
 	return st
 }
 
-// asks fails the test unless a refresh makes the wanted requests.
+// asks calls Refresh, and fails the test unless the server receives exactly the wanted requests.
 func (a *api) asks(t *testing.T, st facts.Store, ask facts.Ask, want ...string) {
 	t.Helper()
 	a.asked()
@@ -80,7 +80,7 @@ func TestRefresh(t *testing.T) {
 		}}
 	a.asks(t, st, ask, with(first, "openapi/v3", "openapi/v3/api/v1", "openapi/v3/apis/apps/v1")...)
 	a.asks(t, st, ask, always...)
-	age(t, st, 25*time.Hour) // a group-version that was missing may be served by now
+	age(t, st, 25*time.Hour) // older than a day, since a group-version that was missing may be served by now
 	a.asks(t, st, ask, first...)
 	ask.Of = ask.Of[:2]
 	age(t, st, 25*time.Hour)
@@ -134,7 +134,7 @@ func TestRefresh(t *testing.T) {
 	wantSchemas(t, st, map[schema.GroupVersion]string{appsV1: "B2", batchV1: "C1"})
 }
 
-// age makes the stored discovery older.
+// age sets back the time at which the stored discovery was fetched.
 func age(t *testing.T, st *store.Store, by time.Duration) {
 	t.Helper()
 	d, err := facts.ReadDiscovery(t.Context(), st)
@@ -206,7 +206,7 @@ func TestOtherCluster(t *testing.T) {
 	}
 }
 
-// full is a store that refuses schemas for lack of space.
+// full is a store of documents that refuses schemas as if the disk were full.
 type full struct{ facts.Memory }
 
 var errFull = errors.New("no space")
@@ -361,7 +361,7 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// TestVersionAsText checks a version stored as plain text by another program.
+// TestVersionAsText checks that a server version that another program stored as plain text, such as v1.36.3, is read.
 func TestVersionAsText(t *testing.T) {
 	v, err := facts.ReadVersion(t.Context(), facts.Memory{store.DocumentServerVersion: []byte("v1.36.3\n")})
 	if err != nil || v.GitVersion != "v1.36.3" || v.Major != "1" || v.Minor != "36" {

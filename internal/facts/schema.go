@@ -46,7 +46,8 @@ func OpenAPI(ctx context.Context, d Documents, gv schema.GroupVersion, hold func
 	return document, hash, nil
 }
 
-// sizeOfSchema returns the size in a compressed schema's header, or the maximum size if that is missing or larger.
+// sizeOfSchema returns the decompressed size that the header of a compressed schema claims. It returns the maximum size
+// if the header has no size or a larger one.
 func sizeOfSchema(compressed []byte) int {
 	var h zstd.Header
 	most := min(maxSchema, leastSchema+maxSchemaRatio*len(compressed))
@@ -56,7 +57,7 @@ func sizeOfSchema(compressed []byte) int {
 	return int(h.FrameContentSize)
 }
 
-// readSchema returns the hash of a stored schema, and its zstd frame; nil if there is none.
+// readSchema returns the hash of a stored schema, and the schema as a zstd frame, which is nil if none is stored.
 func readSchema(ctx context.Context, d Documents, gv schema.GroupVersion) (hash string, compressed []byte, err error) {
 	data, err := d.Document(ctx, schemaPrefix+pathOf(gv))
 	if err != nil || data == nil {
@@ -73,13 +74,13 @@ func readSchema(ctx context.Context, d Documents, gv schema.GroupVersion) (hash 
 // be most of the memory of a small mirror. The same holds for zstd's best level, which makes schemas 5% smaller.
 const encoderWindow = 512 << 10
 
-// newSchemaEncoder returns an encoder. Its tables take some MiB.
+// newSchemaEncoder returns a zstd encoder for schemas. Its tables take some MiB of memory.
 func newSchemaEncoder() (*zstd.Encoder, error) {
 	return zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedBetterCompression),
 		zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(encoderWindow))
 }
 
-// encodeSchema returns the document for a schema.
+// encodeSchema returns the stored form of a schema: its hash, a line feed and the schema as a zstd frame.
 func encodeSchema(w *zstd.Encoder, hash string, document []byte) []byte {
 	return w.EncodeAll(document, append([]byte(hash), '\n'))
 }

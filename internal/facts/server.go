@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 )
 
-// Documents reads the documents of a *store.Store or a *snapshot.File.
+// Documents reads documents by name. It is a *store.Store or a *snapshot.File.
 type Documents interface {
 	// Documents returns the names, sorted.
 	Documents(ctx context.Context) ([]string, error)
@@ -38,7 +38,7 @@ func Read(ctx context.Context, d Documents) (s Server, err error) {
 	return s, errors.Join(errs[:]...)
 }
 
-// readHashes returns Server.Schemas.
+// readHashes returns the hash of each stored schema.
 func readHashes(ctx context.Context, d Documents) (map[schema.GroupVersion]string, error) {
 	names, err := d.Documents(ctx)
 	if err != nil {
@@ -61,9 +61,9 @@ func readHashes(ctx context.Context, d Documents) (map[schema.GroupVersion]strin
 	return hashes, errors.Join(errs...)
 }
 
-// Carried returns the names of the documents that a snapshot of collections of these group-versions includes: their
-// schemas, and all facts that are no schemas. If redacted is true, the keys are excluded, since their issuer identifies
-// the cluster.
+// Carried returns the names of the documents that a snapshot contains if it has collections of the given
+// group-versions: the schemas of these, and all facts that are no schemas. If redacted is true, the keys are excluded,
+// because their issuer identifies the cluster.
 func Carried(ctx context.Context, d Documents, of []schema.GroupVersion, redacted bool) ([]string, error) {
 	names, err := d.Documents(ctx)
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
@@ -78,8 +78,8 @@ func Carried(ctx context.Context, d Documents, of []schema.GroupVersion, redacte
 	}), err
 }
 
-// Carry returns the contents of a document for a snapshot of collections of these group-versions. Discovery is reduced
-// to their groups. It returns nil if there is no such document any more.
+// Carry returns the contents of a document for a snapshot with collections of the given group-versions. It reduces
+// discovery to their groups. It returns nil if the document no longer exists.
 func Carry(ctx context.Context, d Documents, name string, of []schema.GroupVersion) ([]byte, error) {
 	data, err := d.Document(ctx, name)
 	if err != nil || data == nil || name != discoveryDocument {
@@ -95,7 +95,7 @@ func Carry(ctx context.Context, d Documents, name string, of []schema.GroupVersi
 // schemaPrefix begins the names of documents with schemas.
 const schemaPrefix = "openapi/"
 
-// pathOf returns the path of a group-version in an OpenAPI index, such as api/v1 and apis/apps/v1.
+// pathOf returns the path of a group-version in the index of OpenAPI schemas, such as api/v1 and apis/apps/v1.
 func pathOf(gv schema.GroupVersion) string {
 	if gv.Group == "" {
 		return "api/" + gv.Version
@@ -103,7 +103,8 @@ func pathOf(gv schema.GroupVersion) string {
 	return "apis/" + gv.Group + "/" + gv.Version
 }
 
-// groupVersionOf is the inverse of pathOf, for the name of a document. It returns false if the document is no schema.
+// groupVersionOf returns the group-version whose schema the document with this name holds. ok is false if the document
+// is no schema.
 func groupVersionOf(name string) (gv schema.GroupVersion, ok bool) {
 	path, ok := strings.CutPrefix(name, schemaPrefix)
 	if !ok {

@@ -19,15 +19,15 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// api is an API server with discovery, schemas and service-account keys.
+// api is a fake API server with discovery, schemas and service-account keys.
 type api struct {
 	mu       sync.Mutex
-	version  string            // guarded by mu, like all fields below
-	hashes   map[string]string // of schemas, by path; "" means that the index has no hash
-	keys     string            // key id
+	version  string            // its version; guarded by mu, like all fields below
+	hashes   map[string]string // the hash of each schema by path; "" leaves the hash out of the index
+	keys     string            // the id of its signing key
 	down     bool
-	refuses  map[string]int // status by path
-	requests map[string]int // by path, since the last call of asked
+	refuses  map[string]int // the status with which a path is refused, by path
+	requests map[string]int // the number of requests by path, since the last call of asked
 	groups   []metav1.APIGroup
 }
 
@@ -45,7 +45,7 @@ func newAPI() *api {
 		groups: []metav1.APIGroup{group("apps", "v1"), group("batch", "v1", "v1beta1")}}
 }
 
-// client serves the API, and returns a client of it.
+// client starts the fake API server and returns a client of it.
 func (a *api) client(t *testing.T) rest.Interface {
 	t.Helper()
 	s := httptest.NewServer(a)
@@ -64,7 +64,7 @@ func (a *api) change(fn func(a *api)) {
 	fn(a)
 }
 
-// asked returns the paths requested since the last call, sorted.
+// asked returns the paths that were requested since its last call, sorted.
 func (a *api) asked() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -78,7 +78,7 @@ func document(path, hash string) string {
 	return fmt.Sprintf(`{"openapi":"3.0.0","path":%q,"hash":%q,"schemas":%q}`, path, hash, strings.Repeat("schema", 100))
 }
 
-// ServeHTTP answers like servers before 1.26: without aggregated discovery.
+// ServeHTTP answers like API servers before Kubernetes 1.26, which have no aggregated discovery.
 func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

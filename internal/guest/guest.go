@@ -14,38 +14,38 @@ import (
 var (
 	// ErrPanicked means that the function panicked while utilruntime.ReallyCrash is off.
 	ErrPanicked = errors.New("the call panicked; the log has the stack")
-	// ErrOverdue means that the function did not return although its context had ended.
+	// ErrOverdue means that the called function had not returned some time after its context had ended.
 	ErrOverdue = errors.New("it must return when its context ends")
 )
 
-// Guest calls one user function. Its fields are set before the first Call.
+// Guest calls one function of the user. Set its fields before the first Call.
 type Guest[T any] struct {
-	// What names the function in the log.
+	// What names the called function in log messages.
 	What string
-	// Wait is the time that a call may continue after its context has ended.
+	// Wait is how long a call of the function may continue after its context has ended.
 	Wait time.Duration
-	// Overdue, if set, is called once by the goroutine of Call if a call exceeds Wait, with an error that wraps
-	// ErrOverdue. Call then waits until the caller's own context ends. Default: Call abandons the call and returns that
-	// error. While five calls are abandoned, Call starts no other.
+	// Overdue, if set, is called once when a call exceeds Wait, with an error that wraps ErrOverdue. It runs on the
+	// goroutine of Call, which then waits until the caller's own context ends. Default: Call abandons the running
+	// function and returns that error. While five functions are abandoned, Call starts no other.
 	Overdue func(err error)
-	// Drop, if set, is called with the result of an abandoned call when that call returns.
+	// Drop, if set, is called with the result of an abandoned function when that function returns at last.
 	Drop func(T)
 
-	left atomic.Int32 // number of abandoned calls that have not returned
+	left atomic.Int32 // number of abandoned functions that have not returned yet
 }
 
-// maxLeft is the maximum number of abandoned calls of one function: a function that never returns must not cost a
-// goroutine with every attempt.
+// maxLeft is the maximum number of abandoned calls of one function, because a function that never returns must not cost
+// one more goroutine with every attempt.
 const maxLeft = 5
 
-// answer is the result of a function.
+// answer is the value and the error that a called function returns.
 type answer[T any] struct {
 	v   T
 	err error
 }
 
-// Call calls fn with the context limited, which limits fn's time and must end no later than ctx. It is safe for
-// concurrent use.
+// Call calls fn with the context limited and returns its result. limited bounds the time of fn and must end no later
+// than ctx. Call is safe for concurrent use.
 func (g *Guest[T]) Call(ctx, limited context.Context, fn func(ctx context.Context) (T, error)) (T, error) {
 	if n := g.left.Load(); n >= maxLeft {
 		var none T
@@ -86,7 +86,7 @@ func (g *Guest[T]) Call(ctx, limited context.Context, fn func(ctx context.Contex
 	}
 }
 
-// run calls fn on the goroutine of a Call.
+// run is the goroutine of a Call: it calls fn, and handles a panic.
 func (g *Guest[T]) run(ctx, limited context.Context, fn func(context.Context) (T, error), answers chan<- answer[T],
 	left <-chan struct{}) {
 	a := answer[T]{err: ErrPanicked}
@@ -102,7 +102,7 @@ func (g *Guest[T]) run(ctx, limited context.Context, fn func(context.Context) (T
 	a.v, a.err = fn(limited)
 }
 
-// drop passes the result of an abandoned call to Drop.
+// drop passes the value returned by an abandoned function to Drop.
 func (g *Guest[T]) drop(ctx context.Context, a answer[T]) {
 	if a.err != nil || g.Drop == nil {
 		return

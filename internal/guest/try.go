@@ -6,7 +6,7 @@ import (
 	"runtime"
 )
 
-// tried is the error for a panic in a function that Try has called.
+// tried marks an error that Try made of a panic.
 type tried struct{ error }
 
 func (t tried) Unwrap() error { return t.error }
@@ -14,9 +14,9 @@ func (t tried) Unwrap() error { return t.error }
 // Panicked reports whether err comes from a panic in a function that Try has called.
 func Panicked(err error) bool { return errors.As(err, &tried{}) }
 
-// Try calls fn on the caller's goroutine, and returns its error. It returns a panic as an error that begins with what.
-// The error does not contain the panic value unless that is a runtime.Error, since the value may contain an object's
-// content.
+// Try calls fn on the caller's goroutine, and returns its error. If fn panics, Try returns an error that begins with
+// what. The error contains the panic value only if that is a runtime.Error, because any other value may contain an
+// object's content.
 func Try(what string, fn func() error) (err error) {
 	defer func() {
 		switch r := recover().(type) {

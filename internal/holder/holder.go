@@ -35,7 +35,8 @@ func Of(path string) []Holder {
 	if err != nil {
 		return nil
 	}
-	dirs, _ := filepath.Glob("/proc/[0-9]*/fd") // the pattern is well formed
+	// Glob fails only for a malformed pattern, and this one is well formed
+	dirs, _ := filepath.Glob("/proc/[0-9]*/fd")
 	var all []Holder
 	for _, dir := range dirs {
 		process := filepath.Dir(dir)
@@ -43,15 +44,17 @@ func Of(path string) []Holder {
 		if err != nil || pid == os.Getpid() || !hasOpen(dir, file) {
 			continue
 		}
-		name, _ := os.ReadFile(filepath.Join(process, "comm")) // empty if the process has ended
+		name, _ := os.ReadFile(filepath.Join(process, "comm")) // the name is empty if the process has ended since
 		all = append(all, Holder{pid, strings.TrimSpace(string(name))})
 	}
 	return all
 }
 
-// hasOpen reports whether a process has the file open. dir is the process's directory of open files.
+// hasOpen reports whether a process has the file open. dir is the process's directory in /proc that lists its open
+// files.
 func hasOpen(dir string, file os.FileInfo) bool {
-	fds, _ := os.ReadDir(dir) // fails if the process has ended or belongs to another user
+	// an error is treated as no open files: the process has ended or belongs to another user
+	fds, _ := os.ReadDir(dir)
 	for _, fd := range fds {
 		if open, err := os.Stat(filepath.Join(dir, fd.Name())); err == nil && os.SameFile(open, file) {
 			return true

@@ -49,7 +49,7 @@ func TestOf(t *testing.T) {
 		t.Errorf("got %v, want process %d (sh)", got, other.Process.Pid)
 	}
 	_ = in.Close()
-	_ = other.Wait() // read fails at the end of its input
+	_ = other.Wait() // ignored: the other process fails, as expected, at the end of its input
 	_ = mine.Close()
 	if This(path) {
 		t.Error("this process has closed it")

@@ -8,29 +8,31 @@ import (
 
 // Hooks replace parts of a store. The zero value changes nothing.
 type Hooks struct {
-	// Commit replaces the commit of each transaction. It must call commit once to commit. If it returns an error
-	// without a call of commit, nothing is stored.
+	// Commit replaces the commit of each transaction of the store. It must call commit once to commit. If it returns an
+	// error without a call of commit, the transaction stores nothing.
 	Commit func(commit func() error) error
-	// Wall replaces the wall clock. The store reads it when it is opened, and to record when a collection was used.
+	// Wall replaces the wall clock. The store reads this clock when it is opened, and to record when a collection was
+	// last used.
 	Wall func() time.Time
-	// DirtyLimit replaces the store's limit on uncommitted bytes, if it is not 0.
+	// DirtyLimit replaces the maximum number of uncommitted bytes in the store's memory, if it is not 0.
 	DirtyLimit int
-	// IdentityInterval replaces the store's interval between verifications of an idle file's identity, if it is not 0.
-	// It is for tests in which months of fake time pass.
+	// IdentityInterval replaces the interval at which an idle store verifies that its path still names its file, if it
+	// is not 0. It is for tests in which months of fake time pass.
 	IdentityInterval time.Duration
 }
 
-// Gate delays or fails commits for a test. The zero value changes nothing. Use its Commit as Hooks.Commit.
+// Gate is a Commit hook that delays or fails commits for a test. The zero value changes nothing. Set Hooks.Commit to
+// its Commit.
 type Gate struct {
 	mu       sync.Mutex
-	attempts int           // guarded by mu
+	attempts int           // the number of commits so far; guarded by mu
 	held     chan struct{} // guarded by mu; commits wait until it is closed
 	entered  chan struct{} // guarded by mu; closed when a commit waits
-	fail     func() error  // guarded by mu; called before the commit
+	fail     func() error  // returns the error with which a commit fails before it writes; guarded by mu
 	after    func() error  // guarded by mu; called after a successful commit
 }
 
-// Commit is Hooks.Commit.
+// Commit implements Hooks.Commit: it commits, unless Hold or Fail prevents it.
 func (g *Gate) Commit(commit func() error) error {
 	g.mu.Lock()
 	g.attempts++
@@ -54,7 +56,7 @@ func (g *Gate) Commit(commit func() error) error {
 	return after()
 }
 
-// Hold makes the next commits wait until release is called. entered is closed when a commit waits.
+// Hold makes the next commits wait until release is called. The channel entered is closed when a commit waits.
 func (g *Gate) Hold() (entered <-chan struct{}, release func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -68,14 +70,14 @@ func (g *Gate) Hold() (entered <-chan struct{}, release func()) {
 	})
 }
 
-// Fail makes commits fail with the error of fail, before they write anything. A nil error lets the commit continue.
+// Fail makes commits return the error of fail before they write anything. If fail returns nil, the commit continues.
 func (g *Gate) Fail(fail func() error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.fail = fail
 }
 
-// After makes commits that have succeeded return the error of fn.
+// After makes commits return the error of fn although they have succeeded.
 func (g *Gate) After(fn func() error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -13,21 +13,22 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Received is a number of received bytes, as on the network: with headers, TLS and compression. The zero value is ready
+// Received counts received bytes as they are on the network: with headers, TLS and compression. The zero value is ready
 // to use.
 type Received struct{ bytes atomic.Int64 }
 
-// Bytes returns the number of bytes so far.
+// Bytes returns the number of bytes received so far.
 func (r *Received) Bytes() int64 { return r.bytes.Load() }
 
-// add counts the result of a Read and returns it.
+// add adds the n bytes of a Read to the count, and returns the results of that Read.
 func (r *Received) add(n int, err error) (int, error) {
 	r.bytes.Add(int64(n))
 	return n, err
 }
 
-// Count returns a copy of config whose connections are counted. They are not shared with other clients. If config has
-// its own Transport, nothing is counted, because the Transport does not use config.Dial.
+// Count returns a copy of config for clients whose received bytes are counted. They do not share network connections
+// with other clients. If config has its own Transport, nothing is counted, because that Transport does not use
+// config.Dial.
 func (r *Received) Count(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	dial := config.Dial
@@ -84,17 +85,17 @@ func (b *bodies) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// CloseIdleConnections calls CloseIdleConnections of base.
+// CloseIdleConnections closes the idle connections of the wrapped transport.
 func (b *bodies) CloseIdleConnections() {
 	if c, ok := b.base.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
 	}
 }
 
-// WrappedRoundTripper returns base, for callers that unwrap transports.
+// WrappedRoundTripper returns the transport that this one wraps, for client-go.
 func (b *bodies) WrappedRoundTripper() http.RoundTripper { return b.base }
 
-// body counts the bytes read from a response body.
+// body is a response body that counts the bytes read from it, still compressed.
 type body struct {
 	io.ReadCloser
 	received *Received
@@ -110,7 +111,7 @@ func (b *body) Read(p []byte) (int, error) {
 type unpacked struct {
 	body io.ReadCloser
 	zip  *gzip.Reader
-	err  error // error of the gzip header; once set, each Read fails
+	err  error // error in the gzip header; once it is set, each Read returns it
 }
 
 // Read implements io.Reader.

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestCountBodies checks that compressed bodies are requested, counted in compressed form and decompressed. Bodies that
-// are not compressed, or whose compression another layer requested, must be passed on unchanged.
+// TestCountBodies checks that compressed response bodies are requested, counted in compressed form, and decompressed.
+// Bodies that are not compressed, or whose compression the caller requested, must not be changed.
 func TestCountBodies(t *testing.T) {
 	text := strings.Repeat("what the server has ", 1000)
 	var zipped bytes.Buffer

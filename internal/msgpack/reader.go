@@ -7,7 +7,7 @@ import (
 	"math"
 )
 
-// Errors of a Reader.
+// Errors that a Reader records.
 var (
 	ErrTruncated = errors.New("the data ends too early")
 	errTrailing  = errors.New("there is something after the end")
@@ -15,12 +15,12 @@ var (
 	errTooLarge  = errors.New("an integer above the range of int64")
 )
 
-// The type bytes of msgpack. The fixed forms hold a number or a length in their low bits. The type byte for 8 bits is
-// followed by the ones for 16, 32 and, for numbers, 64 bits.
+// The type bytes of msgpack. The type byte of a fixed form holds a small number or a length in its low bits. The type
+// byte of the 8-bit form is followed by those of the forms with 16, 32 and, for numbers, 64 bits.
 const (
-	typeFixMap   = 0x80 // to 0x8f
-	TypeFixArray = 0x90 // to 0x9f
-	TypeFixText  = 0xa0 // to 0xbf
+	typeFixMap   = 0x80 // fixed maps: 0x80 to 0x8f, with the length in the low bits
+	TypeFixArray = 0x90 // fixed arrays: 0x90 to 0x9f, with the length in the low bits
+	TypeFixText  = 0xa0 // fixed strings: 0xa0 to 0xbf, with the length in the low bits
 	TypeNil      = 0xc0
 	TypeFalse    = 0xc2
 	TypeTrue     = 0xc3
@@ -38,7 +38,7 @@ const (
 	TypeArray32  = 0xdd
 	TypeMap16    = 0xde
 	TypeMap32    = 0xdf
-	TypeNegative = 0xe0 // to 0xff: -32 to -1
+	TypeNegative = 0xe0 // fixed negative numbers: 0xe0 (-32) to 0xff (-1)
 	MaxPositive  = 0x7f
 	maxFixMap    = TypeFixArray - 1 - typeFixMap
 	maxFixArray  = TypeFixText - 1 - TypeFixArray
@@ -65,7 +65,7 @@ func NewReader(data []byte) Reader {
 	return Reader{data: data, budget: len(data)}
 }
 
-// Fail records the first error. After it there is no data left.
+// Fail records an error, unless there is one already. After that no data is left to read.
 func (r *Reader) Fail(err error) {
 	if r.Err == nil {
 		r.Err = err
@@ -75,7 +75,7 @@ func (r *Reader) Fail(err error) {
 
 func (r *Reader) left() int { return len(r.data) - r.Pos }
 
-// Peek returns the type byte of the next value, or false after the end.
+// Peek returns the type byte of the next value without reading it; false if no data is left.
 func (r *Reader) Peek() (byte, bool) {
 	if r.Pos >= len(r.data) {
 		r.Fail(ErrTruncated)
@@ -84,21 +84,21 @@ func (r *Reader) Peek() (byte, bool) {
 	return r.data[r.Pos], true
 }
 
-// Unexpected fails because the next value is not of the wanted type.
+// Unexpected records the error that the next value is not of the wanted type; what names that type.
 func (r *Reader) Unexpected(what string) {
 	if c, ok := r.Peek(); ok {
 		r.Fail(fmt.Errorf("type byte %#x where %s should be", c, what))
 	}
 }
 
-// End fails unless everything has been read.
+// End records an error unless all data has been read.
 func (r *Reader) End() {
 	if r.Err == nil && r.left() > 0 {
 		r.Fail(errTrailing)
 	}
 }
 
-// number reads a type byte and the big-endian number of 1<<log bytes after it.
+// number reads a type byte and the big-endian number after it, which has 1<<log bytes.
 func (r *Reader) number(log byte) uint64 {
 	size := 1 << log
 	if r.left() <= size {
@@ -118,7 +118,7 @@ func (r *Reader) number(log byte) uint64 {
 	return binary.BigEndian.Uint64(b)
 }
 
-// cut returns the next n bytes. They are part of the data.
+// cut reads the next n bytes. The result shares memory with the data.
 func (r *Reader) cut(n uint64) []byte {
 	if n > uint64(r.left()) {
 		r.Fail(ErrTruncated)
@@ -129,7 +129,7 @@ func (r *Reader) cut(n uint64) []byte {
 	return b
 }
 
-// Bytes returns the bytes of the next string. They are part of the data.
+// Bytes returns the bytes of the next string. They share memory with the data.
 func (r *Reader) Bytes() []byte {
 	c, ok := r.Peek()
 	switch {
@@ -145,7 +145,7 @@ func (r *Reader) Bytes() []byte {
 	return nil
 }
 
-// Bin returns the bytes of the next bin value. They are part of the data.
+// Bin returns the bytes of the next bin value. They share memory with the data.
 func (r *Reader) Bin() []byte {
 	c, ok := r.Peek()
 	if ok && IsBin(c) {
@@ -158,7 +158,7 @@ func (r *Reader) Bin() []byte {
 // Str returns a copy of the next string.
 func (r *Reader) Str() string { return string(r.Bytes()) }
 
-// Int reads an integer. The caller has peeked at its type byte c.
+// Int reads an integer. c is its type byte, which the caller has read with Peek.
 func (r *Reader) Int(c byte) int64 {
 	switch {
 	case c <= MaxPositive || c >= TypeNegative:
@@ -181,7 +181,7 @@ func (r *Reader) Int(c byte) int64 {
 	return int64(r.number(3))
 }
 
-// Float reads a 64-bit float. The caller has peeked at its type byte.
+// Float reads a 64-bit float. The caller must have checked its type byte with Peek.
 func (r *Reader) Float() float64 { return math.Float64frombits(r.number(3)) }
 
 // Uint reads a non-negative integer.
@@ -216,7 +216,8 @@ func (r *Reader) ArrayLen() int {
 	return 0
 }
 
-// MapLen is ArrayLen for a map. Each of its entries counts as two elements.
+// MapLen reads the header of a map and returns the number of its entries. For the budget, each entry counts as two
+// elements.
 func (r *Reader) MapLen() int {
 	c, ok := r.Peek()
 	switch {
@@ -232,7 +233,8 @@ func (r *Reader) MapLen() int {
 	return 0
 }
 
-// announced subtracts n entries, with each elements per entry, from the budget.
+// announced subtracts n entries, with each elements per entry, from the reader's budget of elements. If they exceed it,
+// it records an error and returns 0.
 func (r *Reader) announced(n uint64, each int) int {
 	if n > uint64(r.budget/each) {
 		r.Fail(ErrTruncated)
@@ -242,9 +244,9 @@ func (r *Reader) announced(n uint64, each int) int {
 	return int(n)
 }
 
-// Ext reads the header of an extension without data and returns its id.
+// Ext reads an extension that has no data, and returns its type id.
 func (r *Reader) Ext() byte {
-	if r.number(0) != 0 { // the one-byte length that follows TypeExt8
+	if r.number(0) != 0 { // the length byte after TypeExt8 must be 0
 		r.Fail(errors.New("an extension with data"))
 		return 0
 	}
@@ -255,7 +257,7 @@ func (r *Reader) Ext() byte {
 	return id[0]
 }
 
-// Skip skips n values, including nested values. It verifies only as much as it needs for that.
+// Skip skips n values, including nested values. It checks them only as far as it must to find their end.
 func (r *Reader) Skip(n int) {
 	for ; n > 0; n-- {
 		c, ok := r.Peek()
@@ -284,13 +286,13 @@ func (r *Reader) Skip(n int) {
 	}
 }
 
-// IsText reports whether c begins a string.
+// IsText reports whether c is the type byte of a string.
 func IsText(c byte) bool { return c&^maxFixText == TypeFixText || TypeText8 <= c && c <= TypeText32 }
 
-// IsBin reports whether c begins a bin value.
+// IsBin reports whether c is the type byte of a bin value.
 func IsBin(c byte) bool { return TypeBin8 <= c && c <= TypeBin32 }
 
-// IsArray reports whether c begins an array.
+// IsArray reports whether c is the type byte of an array.
 func IsArray(c byte) bool {
 	return c&^maxFixArray == TypeFixArray || c == TypeArray16 || c == TypeArray32
 }
@@ -301,7 +303,8 @@ func (r *Reader) IsMap() bool {
 	return ok && (c&^maxFixMap == typeFixMap || c == TypeMap16 || c == TypeMap32)
 }
 
-// Enter moves to the value of the field with this name, if the next value is a map that has the field.
+// Enter reads up to the value of the field with this name, and returns true, if the next value is a map that has the
+// field.
 func (r *Reader) Enter(name string) bool {
 	if !r.IsMap() {
 		return false
@@ -311,7 +314,7 @@ func (r *Reader) Enter(name string) bool {
 		if string(k) == name {
 			return r.Err == nil
 		}
-		if r.Err != nil || string(k) > name { // keys are sorted
+		if r.Err != nil || string(k) > name { // the name is missing, because the keys of a map are sorted
 			return false
 		}
 		r.Skip(1)

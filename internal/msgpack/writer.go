@@ -5,9 +5,8 @@ import (
 	"math"
 )
 
-// These functions append values in their shortest msgpack form, with the same bytes as
-// github.com/vmihailenco/msgpack/v5. So equal objects have equal bytes, independent of the version of Larder that wrote
-// them.
+// The Append functions append a value in its shortest msgpack form, with the same bytes as
+// github.com/vmihailenco/msgpack/v5. So equal objects have equal bytes, whichever version of Larder wrote them.
 
 // AppendText appends a string.
 func AppendText[S string | []byte](dst []byte, s S) []byte {
@@ -32,7 +31,7 @@ func AppendBin(dst, b []byte) []byte {
 	return append(dst, b...)
 }
 
-// AppendArrayLen appends the head of an array of n values.
+// AppendArrayLen appends the header of an array of n values. The caller appends the values.
 func AppendArrayLen(dst []byte, n int) []byte {
 	if n <= maxFixArray {
 		return append(dst, TypeFixArray|byte(n))
@@ -40,7 +39,7 @@ func AppendArrayLen(dst []byte, n int) []byte {
 	return appendLen(dst, TypeArray16, n)
 }
 
-// AppendMapLen appends the head of a map of n pairs.
+// AppendMapLen appends the header of a map of n pairs. The caller appends the keys and values.
 func AppendMapLen(dst []byte, n int) []byte {
 	if n <= maxFixMap {
 		return append(dst, typeFixMap|byte(n))
@@ -48,7 +47,8 @@ func AppendMapLen(dst []byte, n int) []byte {
 	return appendLen(dst, TypeMap16, n)
 }
 
-// appendLen appends a length of 16 or 32 bits. type16 is the type byte for 16 bits.
+// appendLen appends a type byte and a length of 16 or 32 bits. type16 is the type byte for 16 bits; the next value is
+// the one for 32 bits.
 func appendLen(dst []byte, type16 byte, n int) []byte {
 	if n <= math.MaxUint16 {
 		return binary.BigEndian.AppendUint16(append(dst, type16), uint16(n))
@@ -101,5 +101,5 @@ func AppendBool(dst []byte, b bool) []byte {
 	return append(dst, TypeFalse)
 }
 
-// AppendExt appends an extension without data.
+// AppendExt appends an extension without data; id is its type.
 func AppendExt(dst []byte, id byte) []byte { return append(dst, TypeExt8, 0, id) }

@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 )
 
-// Trusted reports whether uid is root or the user of this process.
+// Trusted reports whether the user with this uid is root or the user of this process.
 func Trusted(uid int) bool { return uid == 0 || uid == os.Geteuid() }
 
 // Check fails if another user may have placed the file at path: if path, or a directory on the way to it, belongs to
@@ -33,7 +33,7 @@ func Check(path string) error {
 	return checkUp(target)
 }
 
-// checkUp checks path and every directory above it.
+// checkUp checks path and every directory above it, as Check does.
 func checkUp(path string) error {
 	for {
 		if err := check(path); err != nil {

@@ -4,5 +4,5 @@ package owner
 
 import "io/fs"
 
-// Of returns the owner of a file. known is false if the system does not report it.
+// Of returns no owner, because Go does not report the owner of a file on this system.
 func Of(fs.FileInfo) (uid int, known bool) { return 0, false }

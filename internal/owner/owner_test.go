@@ -23,7 +23,7 @@ func directoryOfAnother(path string) error {
 	return errors.Join(os.Mkdir(path, 0o700), os.Chown(path, other, other))
 }
 
-// inDirectoryOfAnother makes path a link to a file in another user's directory beside it.
+// inDirectoryOfAnother makes path a symbolic link to a file in a directory that belongs to another user.
 func inDirectoryOfAnother(path string) error {
 	dir := path + ".d"
 	file := filepath.Join(dir, "f")

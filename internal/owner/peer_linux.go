@@ -5,8 +5,8 @@ import (
 	"syscall"
 )
 
-// Peer returns the user of the process that listens on the socket at path, to which c is connected. known is false if
-// the system does not report it.
+// Peer returns the user of the process at the other end of c, which listens on a Unix socket. known is false if the
+// system does not report it.
 func Peer(c *net.UnixConn, _ string) (uid int, known bool) {
 	raw, err := c.SyscallConn()
 	if err != nil {

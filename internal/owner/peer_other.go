@@ -7,8 +7,8 @@ import (
 	"os"
 )
 
-// Peer returns the user of the process that listens on the socket at path, to which c is connected. Here it is the
-// owner of the socket's file. known is false if the system does not report it.
+// Peer returns the user of the process that listens on the Unix socket at path. This system does not report it, so it
+// returns the owner of the socket's file. known is false if that is not reported either.
 func Peer(_ *net.UnixConn, path string) (uid int, known bool) {
 	info, err := os.Lstat(path)
 	if err != nil {

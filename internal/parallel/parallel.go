@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 )
 
-// worth is the amount of work, in bytes of payload to decode, that is worth a goroutine: dozens of small objects, or a
-// large one.
+// worth is the amount of work that is worth starting a goroutine, in bytes of payload to decode: dozens of small
+// objects, or a large one.
 const worth = 256 << 10
 
 // Each calls fn with each number below n, in any order, on up to GOMAXPROCS goroutines. It returns when all calls have

@@ -22,7 +22,7 @@ func TestEach(t *testing.T) {
 	}
 }
 
-// TestEachShares checks that much work is done on several goroutines at a time, and little work is not.
+// TestEachShares checks that Each runs much work on several goroutines at a time, and little work on one.
 func TestEachShares(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
 	both := make(chan struct{})

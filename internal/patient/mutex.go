@@ -1,10 +1,10 @@
-// Package patient provides a mutex and a sleep that end with a context. The mutex is for holders that may wait for the
-// disk.
+// Package patient provides a mutex and a sleep that stop waiting when a context ends. The mutex is for critical
+// sections that may wait for the disk.
 package patient
 
 import "context"
 
-// Mutex is a mutex with LockContext. Make it with New.
+// Mutex is a mutex whose LockContext stops waiting when a context ends. Create it with New.
 type Mutex chan struct{}
 
 // New returns an unlocked mutex.
@@ -23,7 +23,8 @@ func (m Mutex) TryLock() bool {
 	}
 }
 
-// LockContext locks the mutex, or returns ctx's cause if ctx ends first. If ctx has ended already, it may do either.
+// LockContext locks the mutex. If ctx ends first, it returns the cause of ctx. If ctx has ended before the call, it may
+// do either.
 func (m Mutex) LockContext(ctx context.Context) error {
 	select {
 	case m <- struct{}{}:

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestKey checks that no content gets into a message if a flipped bit has lengthened a key.
+// TestKey checks that no object content gets into a message if a flipped bit has made a stored key longer.
 func TestKey(t *testing.T) {
 	for key, want := range map[string]string{
 		"":                         `""`,

@@ -10,31 +10,31 @@ import (
 )
 
 const (
-	// showAfter is the time after which a bar is first drawn.
+	// showAfter is the time after which a progress bar is first drawn.
 	showAfter = time.Second
-	// redrawAfter is the minimum time between redraws.
+	// redrawAfter is the minimum time between two drawings of a progress bar.
 	redrawAfter = 100 * time.Millisecond
-	// width is the width of the bar itself, in columns.
+	// width is the width of the bar without its texts, in columns.
 	width = 20
 )
 
-// Bar shows the progress of one operation. A nil Bar does nothing.
+// Bar is a progress bar for one operation. The methods of a nil Bar do nothing.
 type Bar struct {
 	w       io.Writer
 	title   string
 	total   int64
 	started time.Time
-	// uncounted is true if the count is not shown.
+	// uncounted is true if the number of steps is not printed beside the bar.
 	uncounted bool
 
 	mu    sync.Mutex
-	done  int64                    // guarded by mu
-	ended bool                     // guarded by mu
-	shown *progressbar.ProgressBar // nil until it is first drawn; guarded by mu
+	done  int64                    // the number of finished steps; guarded by mu
+	ended bool                     // true after Done; guarded by mu
+	shown *progressbar.ProgressBar // the drawn bar; nil until it is first drawn; guarded by mu
 }
 
-// Start returns a Bar for an operation with total steps; 0 or less if the number is unknown. It returns nil if
-// isTerminal is false or the terminal is dumb.
+// Start returns a progress bar for an operation with total steps; a total of 0 or less is an unknown number. It returns
+// nil if isTerminal is false or the terminal is dumb.
 func Start(w io.Writer, isTerminal bool, title string, total int64) *Bar {
 	if !isTerminal || os.Getenv("TERM") == "dumb" {
 		return nil
@@ -61,9 +61,9 @@ func (b *Bar) Add(n int) {
 	}
 	done := b.done
 	if b.total > 0 {
-		done = min(done, b.total-1) // the last step would end the bar
+		done = min(done, b.total-1) // never all steps, because the library ends a bar at its last step
 	}
-	_ = b.shown.Set64(done) // a closed terminal is no reason to stop
+	_ = b.shown.Set64(done) // ignored: a closed terminal is no reason to stop the operation
 }
 
 func (b *Bar) open() *progressbar.ProgressBar {
@@ -75,7 +75,7 @@ func (b *Bar) open() *progressbar.ProgressBar {
 		progressbar.OptionSetWriter(b.w), progressbar.OptionSetDescription(b.title), progressbar.OptionSetWidth(width),
 		progressbar.OptionThrottle(redrawAfter), progressbar.OptionSetPredictTime(b.total > 0),
 		progressbar.OptionSetElapsedTime(true),
-		progressbar.OptionSetSpinnerChangeInterval(0), // a spinner would start a goroutine
+		progressbar.OptionSetSpinnerChangeInterval(0), // no spinner, because it would start a goroutine
 	}
 	if !b.uncounted {
 		options = append(options, progressbar.OptionShowCount())

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// line returns the content of a terminal's line after out has been written to it.
+// line returns the text that a terminal's line shows after out has been written to it.
 func line(out string) string {
 	var cells []rune
 	at := 0
@@ -39,7 +39,7 @@ func TestBar(t *testing.T) {
 			if out.Len() > 0 {
 				t.Errorf("shown within a second: %q", out.String())
 			}
-			for range 200 { // more than total
+			for range 200 { // more steps than the total
 				time.Sleep(redrawAfter)
 				b.Add(1)
 			}

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// terminal is an io.Writer that a goroutine writes to while the test reads it.
+// terminal is an io.Writer that one goroutine writes to while the test reads its content.
 type terminal struct {
 	mu  sync.Mutex
 	out bytes.Buffer // guarded by mu

@@ -14,8 +14,8 @@ import (
 const maxLinks = 40
 
 // Of returns the absolute path of the file that path names, with all symbolic links resolved. The file need not exist,
-// but its directory must: for a link to a missing file, Of returns the path at which the file would be made. It fails
-// if links form a cycle, and with an error that wraps fs.ErrNotExist if a directory is missing.
+// but its directory must: for a link to a missing file, Of returns the path at which the file would be created. It
+// fails if links form a cycle. If a directory is missing, the error wraps fs.ErrNotExist.
 func Of(path string) (string, error) {
 	at := path
 	if !filepath.IsAbs(at) {
@@ -23,7 +23,7 @@ func Of(path string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		// Join would clean the path: it would remove a link together with the ".." after it.
+		// filepath.Join would clean the path, and so remove a link together with a ".." after it.
 		at = wd + string(filepath.Separator) + at
 	}
 	for range maxLinks {
@@ -46,7 +46,8 @@ func Of(path string) (string, error) {
 	return "", fmt.Errorf("follow the symbolic links of %s: there are more than %d", path, maxLinks)
 }
 
-// step resolves the directory of a path to a missing file, and follows the last element if that is a link.
+// step makes one step in resolving the path of a missing file: it resolves the file's directory, and follows the last
+// element if that is a link.
 func step(path string) (next string, isLink bool, err error) {
 	dir, base := filepath.Split(path)
 	if dir, err = filepath.EvalSymlinks(dir); err != nil {

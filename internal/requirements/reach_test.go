@@ -7,11 +7,11 @@ import (
 	"testing"
 )
 
-// network has the modules that connect to object storage and registries.
+// network holds the paths of Go modules that connect to object storage and registries.
 var network = []string{"github.com/minio/", "oras.land/", "github.com/opencontainers/"}
 
-// TestLibrariesReachNoStorage checks that a program that imports Larder links the clients of S3 and registries only if
-// it imports the package that uses them.
+// TestLibrariesReachNoStorage checks that a program that imports Larder links the clients of S3 and of registries only
+// if it imports Larder's package for them.
 func TestLibrariesReachNoStorage(t *testing.T) {
 	const module = "github.com/larder-dev/larder/"
 	root := filepath.Join("..", "..")

@@ -14,12 +14,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 )
 
-// references are the modules that every user of Larder requires anyway, with all their requirements.
+// references are the Go modules that every user of Larder requires anyway, with all of their own requirements.
 var references = []string{
 	"k8s.io/client-go", "k8s.io/apimachinery", "k8s.io/api", "k8s.io/cli-runtime", "sigs.k8s.io/controller-runtime",
 }
 
-// higher has the modules that must be newer than required by the references, and the reason.
+// higher holds the modules that Larder must require in a newer version than the references do, and the reason.
 var higher = map[string]string{
 	"github.com/rogpeppe/go-internal": "filippo.io/age requires it",
 	"go.yaml.in/yaml/v3":              "github.com/minio/minio-go/v7 requires it",
@@ -36,7 +36,7 @@ func TestNoRequirementIsHigherThanItHasToBe(t *testing.T) {
 	most := map[string]string{}
 	for _, module := range references {
 		dir := adapter
-		if module == "k8s.io/cli-runtime" { // the adapter does not require it
+		if module == "k8s.io/cli-runtime" { // the controller-runtime adapter does not require this module
 			dir = root
 		}
 		mod := strings.TrimSpace(string(goCommand(t, dir, "list", "-m", "-f", "{{.GoMod}}", module)))

@@ -10,7 +10,7 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
-// PodJSON is the pod as an API server sends it.
+// PodJSON is a pod as an API server sends it, in JSON.
 const PodJSON = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web-7d4b9c6f5d-x2x9k","generateName":"web-7d4b9c6f5d-","namespace":"shop",
 "uid":"0f6a3c52-6c5e-4b0e-9f5d-0b8b3f0f9a11","resourceVersion":"184467","creationTimestamp":"2026-01-02T03:04:05Z",
 "labels":{"app":"web","pod-template-hash":"7d4b9c6f5d","tier":"frontend"},"annotations":{"prometheus.io/scrape":"true","prometheus.io/port":"9090"},
@@ -27,7 +27,7 @@ const PodJSON = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web-7d4b9c6
 "status":{"phase":"Running","conditions":[{"type":"Ready","status":"True","lastTransitionTime":"2026-01-02T03:04:09Z"},{"type":"Initialized","status":"True","lastTransitionTime":"2026-01-02T03:04:05Z"}],
 "hostIP":"192.168.0.17","podIP":"10.1.2.3","podIPs":[{"ip":"10.1.2.3"}],"startTime":"2026-01-02T03:04:05Z","containerStatuses":[{"name":"web","state":{"running":{"startedAt":"2026-01-02T03:04:08Z"}},"lastState":{},"ready":true,"restartCount":0,"image":"example.com/shop/web:1.2.3","imageID":"example.com/shop/web@sha256:9f2c","containerID":"containerd://0a1b","started":true}],"qosClass":"Burstable"}}`
 
-// Pod returns the pod, typed and unstructured.
+// Pod returns the same pod twice: typed and unstructured.
 func Pod(t testing.TB) (*corev1.Pod, *unstructured.Unstructured) {
 	t.Helper()
 	pod, u := &corev1.Pod{}, &unstructured.Unstructured{}

@@ -29,17 +29,17 @@ import (
 // Page is the URL of docs/troubleshooting.md.
 const Page = "https://github.com/larder-dev/larder/blob/main/docs/troubleshooting.md"
 
-// Program is the section of errors that only a program can cause, or whose text is the complete explanation.
+// Program is the section for errors that only a programming mistake causes, or whose text needs no further explanation.
 const Program = "program"
 
-// Symptom is a sentinel error, its name, and the section of the page that explains it.
+// Symptom is a sentinel error, its name, and the section of docs/troubleshooting.md that explains it.
 type Symptom struct {
 	Err     error
 	Name    string
 	Section string
 }
 
-// Errors has all sentinel errors. If an error wraps several, the first in this list determines its section.
+// Errors lists all sentinel errors. If an error wraps several, the first in this list determines its section.
 var Errors = []Symptom{
 	{store.ErrNoSpace, "store.ErrNoSpace", "nospace"},
 	{store.ErrSlowDisk, "store.ErrSlowDisk", "slowdisk"},
@@ -106,7 +106,8 @@ var Errors = []Symptom{
 	{page.ErrNotFound, "page.ErrNotFound", Program},
 }
 
-// Of returns the URL of the section that explains an error; "" if the page does not say more than the error.
+// Of returns the URL of the section of docs/troubleshooting.md that explains an error; "" if the page says no more than
+// the error.
 func Of(err error) string {
 	for _, s := range Errors {
 		if errors.Is(err, s.Err) {
@@ -122,7 +123,7 @@ func Of(err error) string {
 	return ""
 }
 
-// ofServer returns the section for an error of a request to the API server.
+// ofServer returns the section of docs/troubleshooting.md for an error of a request to the API server.
 func ofServer(err error) string {
 	var status apierrors.APIStatus
 	switch {

@@ -100,7 +100,8 @@ func TestEveryErrorIsExplained(t *testing.T) {
 	for _, s := range Errors {
 		named[s.Name] = true
 		text := "`" + s.Err.Error() + "`"
-		if long, rest, ok := strings.Cut(s.Err.Error(), " ("); ok && rest != "" { // the parentheses have the remedy
+		if long, rest, ok := strings.Cut(s.Err.Error(), " ("); ok && rest != "" {
+			// the text in parentheses is the remedy, which the section need not repeat
 			text = "`" + long + "`"
 		}
 		if section := all[s.Section]; !strings.Contains(section, "`"+s.Name+"`") ||
@@ -113,7 +114,8 @@ func TestEveryErrorIsExplained(t *testing.T) {
 		"store"} {
 		for name, text := range exported(t, dir) {
 			found++
-			if strings.HasPrefix(name, "controllerruntime.") { // in another module
+			if strings.HasPrefix(name, "controllerruntime.") {
+				// these errors are in another Go module, so they are not in Errors
 				if s := all[Program]; !strings.Contains(s, "`"+name+"`") || !strings.Contains(s, "`"+text+"`") {
 					t.Errorf("section %s does not have %s", Program, name)
 				}
@@ -127,7 +129,7 @@ func TestEveryErrorIsExplained(t *testing.T) {
 	}
 }
 
-// beginning returns the start of a long text, up to punctuation.
+// beginning returns the start of an error's text, up to its first punctuation.
 func beginning(err error) string {
 	text := err.Error()
 	if i := strings.IndexAny(text, ",;:"); i > 20 {
@@ -136,8 +138,8 @@ func beginning(err error) string {
 	return "`" + text + "`"
 }
 
-// TestEveryReasonIsExplained checks that the page explains every reason of lists, cause of incidents, and unguarded
-// change.
+// TestEveryReasonIsExplained checks that docs/troubleshooting.md explains every reason of a list, every cause of an
+// incident, and every server change that an informer may not detect.
 func TestEveryReasonIsExplained(t *testing.T) {
 	all := sections(t)
 	for _, reason := range reflector.RelistReasons() {
@@ -178,7 +180,7 @@ func TestEveryReasonIsExplained(t *testing.T) {
 	}
 }
 
-// TestSections checks that all linked sections exist.
+// TestSections checks that every section to which an error links exists in docs/troubleshooting.md.
 func TestSections(t *testing.T) {
 	all := sections(t)
 	text, err := os.ReadFile(filepath.Join(root, "docs/troubleshooting.md"))

@@ -22,7 +22,7 @@ func FromEnv() (store.Residency, error) {
 	return store.All, fmt.Errorf("%s=%q names no residency; set it to All or None", env, text)
 }
 
-// Of returns the residency of FromEnv, or fails the test.
+// Of returns the residency that the environment variable selects, and fails the test if its value is invalid.
 func Of(t testing.TB) store.Residency {
 	t.Helper()
 	r, err := FromEnv()

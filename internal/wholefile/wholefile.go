@@ -13,7 +13,7 @@ import (
 	"syscall"
 )
 
-// suffixNew is part of the names of unfinished files: the target's name, suffixNew and random characters.
+// suffixNew is in the names of unfinished files, which are the target's name, suffixNew and random characters.
 const suffixNew = ".new-"
 
 // ErrNotSynced: the file was written, but its directory was not synced: after a power loss the old file may be back.
@@ -21,11 +21,11 @@ var ErrNotSynced = errors.New("its directory was not synced, and a crash of the 
 
 // Options are the options of Write. The zero value replaces any file.
 type Options struct {
-	// May returns an error if the file at path must not be replaced. Write calls it before it writes, and again before
-	// the rename.
+	// May returns an error if the file at path must not be replaced. Write calls it before it writes the temporary
+	// file, and again before the rename.
 	May func(path string) error
-	// Ours reports whether a name in the directory is a target of Write. Unfinished files of all targets are removed.
-	// Default: only the target of this call.
+	// Ours reports whether a file name in the directory is one that this program passes to Write. Write removes
+	// unfinished files of these names. Default: only the name of this call.
 	Ours func(name string) bool
 }
 
@@ -51,7 +51,7 @@ func Write(path string, o Options, write func(*os.File) error) error {
 	if err == nil {
 		err = f.Sync()
 	}
-	if runtime.GOOS == "windows" { // Windows cannot rename an open file
+	if runtime.GOOS == "windows" { // close before the rename, because Windows cannot rename an open file
 		err = errors.Join(err, f.Close())
 	}
 	if err == nil && o.May != nil {
@@ -60,7 +60,8 @@ func Write(path string, o Options, write func(*os.File) error) error {
 	if err == nil {
 		err = os.Rename(name, target)
 	}
-	if runtime.GOOS != "windows" { // closed late: the lock keeps other processes from removing the file
+	if runtime.GOOS != "windows" {
+		// closed only at the end, because the lock keeps other processes from removing the file
 		err = errors.Join(err, f.Close())
 	}
 	if err != nil {
@@ -72,14 +73,14 @@ func Write(path string, o Options, write func(*os.File) error) error {
 	return nil
 }
 
-// targetOf returns the path of the file to write, with symbolic links resolved.
+// targetOf returns the path of the file that Write replaces, with symbolic links resolved.
 func targetOf(path string) (string, error) {
 	if path == "" {
 		return "", errors.New("the path is empty; name the file to make")
 	}
 	real, err := filepath.EvalSymlinks(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return path, nil // a dangling link is replaced
+		return path, nil // the link's target does not exist, so the link itself is replaced
 	}
 	return real, err
 }
@@ -95,7 +96,7 @@ func createNew(target string) (*os.File, error) {
 		if tryLock(f) && hasName(f, name) {
 			return f, nil
 		}
-		// Another process removed the file before it was locked.
+		// Another process has removed the file before this process locked it.
 		if err := errors.Join(f.Close(), removeIfThere(name)); err != nil {
 			return nil, err
 		}
@@ -127,18 +128,18 @@ func removeDebris(dir string, ours func(name string) bool) {
 	}
 }
 
-// removeDead removes a file unless a process has locked it. It leaves files that it cannot open. It opens the file for
-// writing because NFS locks only such files.
+// removeDead removes an unfinished file unless a process has locked it. It leaves a file that it cannot open. It opens
+// the file for writing, because NFS locks only such files.
 func removeDead(name string) {
 	f, err := os.OpenFile(name, os.O_RDWR, 0)
 	if err != nil {
 		return
 	}
 	dead := tryLock(f)
-	if dead && runtime.GOOS != "windows" { // still locked
+	if dead && runtime.GOOS != "windows" { // remove the file while it is still locked, which Windows does not allow
 		_ = os.Remove(name)
 	}
-	_ = f.Close() // nothing was written
+	_ = f.Close() // the file was not changed, so an error of closing it loses nothing
 	if dead && runtime.GOOS == "windows" {
 		_ = os.Remove(name)
 	}
@@ -163,7 +164,7 @@ func SyncDir(dir string) error {
 	}
 	err = d.Sync()
 	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) {
-		err = nil // not supported by the file system
+		err = nil // the file system cannot sync directories, which is no error
 	}
 	return errors.Join(err, d.Close())
 }

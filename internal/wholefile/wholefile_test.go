@@ -50,7 +50,7 @@ func TestWrite(t *testing.T) {
 	}
 	calls := 0
 	may := Options{May: func(string) error {
-		if calls++; calls == 2 { // the file has appeared meanwhile
+		if calls++; calls == 2 { // at the second call, before the rename, another process has created the file
 			return failed
 		}
 		return nil
@@ -72,7 +72,8 @@ func TestDebris(t *testing.T) {
 		must(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
 	}
 	o := Options{Ours: func(name string) bool { return strings.HasSuffix(name, ".ours") }}
-	must(t, Write(filepath.Join(dir, "a"), o, func(f *os.File) error { // the inner Write finds its file
+	must(t, Write(filepath.Join(dir, "a"), o, func(f *os.File) error {
+		// the other Write runs while this file is unfinished, and must not remove it
 		return Write(filepath.Join(dir, "a"), o, writes("inner"))
 	}))
 	all, err := os.ReadDir(dir)
@@ -86,11 +87,11 @@ func TestDebris(t *testing.T) {
 	}
 }
 
-// TestLeavesWhatItCanNotLookAt checks that a name that cannot be opened for writing is left: another program may have
-// created it.
+// TestLeavesWhatItCanNotLookAt checks that Write leaves a name of an unfinished file that it cannot open for writing,
+// because another program may have created it.
 func TestLeavesWhatItCanNotLookAt(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "a.new-OTHER")
-	must(t, os.Mkdir(name, 0o700)) // not even root can open it for writing
+	must(t, os.Mkdir(name, 0o700)) // a directory, which not even root can open for writing
 	removeDead(name)
 	if _, err := os.Stat(name); err != nil {
 		t.Error(err)

@@ -8,23 +8,23 @@ import (
 	"strings"
 )
 
-// ErrNotEmpty: the directory has files already.
+// ErrNotEmpty: the directory to which files are to be written already contains files.
 var ErrNotEmpty = errors.New("it has files already")
 
-// unfinished is the name of a file until it is completely written. So a full disk or a kill leaves no partial file
-// under the name of an object.
+// unfinished is the name of each file until it is completely written, so that a full disk or a killed process leaves no
+// partial file under an object's name.
 const unfinished = ".larder-unfinished"
 
-// Dir is a directory that is being written.
+// Dir is a directory to which files of objects are being written.
 type Dir struct {
 	path string
-	root *os.Root // nil before the first Put
-	// Files is the number of files written.
+	root *os.Root // the opened directory; nil before the first Put
+	// Files is the number of files written so far.
 	Files int
 }
 
-// Open returns a directory to write to. It must be new, or empty except for names that begin with a dot, such as .git.
-// Open changes nothing.
+// Open returns a Dir for the directory at path dir. The directory must be missing or empty, except for names that begin
+// with a dot, such as .git. Open changes nothing.
 func Open(dir string) (*Dir, error) {
 	all, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -38,8 +38,8 @@ func Open(dir string) (*Dir, error) {
 	return &Dir{path: dir}, nil
 }
 
-// Put writes a file and its parent directories. file is a slash-separated path, such as one from Path. A file that
-// exists already is kept.
+// Put writes a file and creates the directories above it. file is a slash-separated path, such as one from Path. It
+// does not replace a file that exists.
 func (d *Dir) Put(file string, text []byte) error {
 	if d.root == nil {
 		if err := os.MkdirAll(d.path, 0o700); err != nil {

@@ -8,14 +8,16 @@ import (
 	"strings"
 )
 
-// cluster is the directory of objects without a namespace. No namespace can have this name.
+// cluster is the name of the directory of cluster-scoped objects. No namespace can have this name.
 const cluster = "_cluster"
 
-// maxElement bounds a name in bytes before ".yaml". Most file systems allow 255, some that encrypt only 143.
+// maxElement is the maximum length in bytes of a file name without ".yaml". Most file systems allow 255, some
+// encrypting ones only 143.
 const maxElement = 130
 
-// Path returns the file of an object: namespace or _cluster, resource with its group (deployments.apps), name. The path
-// is legal on every file system, including case-insensitive ones, and no two objects of a cluster have the same.
+// Path returns the path of an object's file: namespace or _cluster, then the resource with its group
+// (deployments.apps), then the name. The path is legal on every file system, including case-insensitive ones, and
+// different objects of a cluster have different paths.
 func Path(namespace, resource, name string) string {
 	if namespace == "" {
 		namespace = cluster
@@ -25,9 +27,9 @@ func Path(namespace, resource, name string) string {
 	return path.Join(namespace, element(resource), element(name)+".yaml")
 }
 
-// element returns a name as an element of a path. Bytes other than small letters, digits, "-", "." and "_" are written
-// as %XX. So is the first byte of names that are devices on Windows, or have a meaning for a shell or git. A name that
-// is too long is cut, and ends in a hash of the whole name.
+// element returns a name in a form that is legal as an element of a path. Bytes other than small letters, digits, "-",
+// "." and "_" are written as %XX. The first byte is also written so if the name is a device on Windows or has a meaning
+// for a shell or git. A name that is too long is cut, and ends in a hash of the whole name.
 func element(name string) string {
 	var b strings.Builder
 	for i := range len(name) {

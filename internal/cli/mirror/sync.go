@@ -187,8 +187,8 @@ func (o *syncOptions) checkConfig(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// settings returns the settings in the configuration file, if the user gives one, or else those of the arguments. It
-// also returns the configuration, which is nil without a file.
+// settings returns the settings in the configuration file, or the settings of the arguments if there is no such file.
+// It also returns the configuration, which is nil without a file.
 func (o *syncOptions) settings(args []string) (settings, *config.Config, error) {
 	if o.config == "" {
 		set, err := o.fromArgs(args)
