@@ -12,7 +12,8 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// sealed returns a snapshot that spans several age chunks, encrypted for a new identity.
+// sealed returns a snapshot encrypted by age for a new identity, its decrypted contents, and the identity. It is long
+// enough for several chunks of 64 KiB.
 func sealed(t *testing.T) (want content, data []byte, identity *age.X25519Identity) {
 	t.Helper()
 	identity, err := age.GenerateX25519Identity()
@@ -98,7 +99,8 @@ func TestPassphrase(t *testing.T) {
 	}
 }
 
-// TestEncryptedAndAltered checks that an altered age chunk costs only its blocks, and that a truncated file is refused.
+// TestEncryptedAndAltered checks that an altered 64 KiB chunk of an encrypted snapshot costs only the blocks in it, and
+// that a truncated file is refused.
 func TestEncryptedAndAltered(t *testing.T) {
 	want, data, identity := sealed(t)
 	o := snapshot.OpenOptions{Identities: []age.Identity{identity}}
@@ -124,8 +126,8 @@ func TestEncryptedAndAltered(t *testing.T) {
 	}
 }
 
-// TestEncryptedDamage checks truncations and flipped bytes all over an encrypted file: errors are typed, nothing
-// panics.
+// TestEncryptedDamage checks an encrypted snapshot that is truncated, or has one flipped byte, at many offsets. Each
+// error is a documented one, and nothing panics.
 func TestEncryptedDamage(t *testing.T) {
 	identity, err := age.GenerateX25519Identity()
 	if err != nil {

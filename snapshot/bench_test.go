@@ -64,7 +64,7 @@ func (c contentOf) size() (n int64) {
 	return n
 }
 
-// BenchmarkWrite writes 10,000 pods. MB/s and ratio refer to the size of the payloads.
+// BenchmarkWrite writes a snapshot of 10,000 pods. MB/s and ratio refer to the size of the objects' payloads.
 func BenchmarkWrite(b *testing.B) {
 	for _, r := range []entry.Representation{entry.Typed, entry.Unstructured} {
 		b.Run(string(r), func(b *testing.B) {
@@ -106,7 +106,7 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// BenchmarkGet reads single objects. Each reads the index and a block.
+// BenchmarkGet reads single objects of a snapshot. Each read decodes the collection's index and one block.
 func BenchmarkGet(b *testing.B) {
 	pods := benchPods(b, benchObjects, entry.Typed)
 	data := content{collections: []contentOf{pods}}.bytes(b, snapshot.WriterOptions{})

@@ -7,14 +7,15 @@ const redactedText = "REDACTED"
 
 var redactedData = base64.StdEncoding.EncodeToString([]byte(redactedText))
 
-// redactedTransform is the prefix of Attributes.Transform in a store restored from a redacted snapshot.
+// redactedTransform is the prefix of the stored transform version (Attributes.Transform) of collections that were
+// restored from a redacted snapshot.
 const redactedTransform = "redacted: "
 
 // lastApplied is the annotation in which kubectl apply keeps a copy of the object.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
 const (
-	maxProblems   = 1000 // number of problems that Verify lists
+	maxProblems   = 1000 // maximum number of problems in a Report of Verify
 	progressEvery = 256  // objects between two progress reports
 )
 

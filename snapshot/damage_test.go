@@ -16,14 +16,14 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// smallBlocks closes a block at 100 bytes.
+// smallBlocks are writer options for small blocks: a block is closed at 100 bytes.
 var smallBlocks = snapshot.WithBlocks(snapshot.WriterOptions{}, 100)
 
 // small returns a snapshot of two collections with a few small blocks, and an empty one.
 func small() content {
 	large := func(key string) entry.Entry {
 		r := rec(key, 0)
-		r.Payload = bytes.Repeat([]byte("x"), 100) // compressible
+		r.Payload = bytes.Repeat([]byte("x"), 100) // a payload that compression makes smaller
 		return r
 	}
 	return content{header: snapshot.Header{ClusterID: "c", Larder: "v1.2.3"}, collections: []contentOf{
@@ -44,7 +44,7 @@ func typed(err error) bool {
 	return errors.As(err, &d) || errors.Is(err, snapshot.ErrNotSnapshot) || errors.Is(err, snapshot.ErrNewerFormat)
 }
 
-// isPart reports whether all records and documents of got are in want, collection by collection.
+// isPart reports whether all records and documents of got are also in want, collection by collection.
 func isPart(got, want content) bool {
 	for i, c := range got.collections {
 		w := want.collections[i]
@@ -72,15 +72,15 @@ func TestEveryByteFlipped(t *testing.T) {
 	}
 }
 
-// checkDamaged reads a file with one damaged part. Returned records must be as written, and the error must name and
-// count all missing ones.
+// checkDamaged reads a snapshot with one damaged part. It checks that each returned record is as written, and that the
+// error names the damage and counts all missing records.
 func checkDamaged(t *testing.T, what string, p part, data []byte, want content) {
 	t.Helper()
 	got, _, err := readAll(data, snapshot.OpenOptions{})
 	if !typed(err) || !isPart(got, want) {
 		t.Fatalf("%s: %v", what, err)
 	}
-	if p.kind == kindDocument { // damage costs this document only
+	if p.kind == kindDocument { // damage in a document costs only this document
 		var d *snapshot.DamageError
 		if !errors.As(err, &d) || d.Offset != int64(p.start) || !strings.Contains(err.Error(), strconv.Quote(p.first)) ||
 			len(got.documents) != len(want.documents)-1 ||
@@ -105,7 +105,8 @@ func checkDamaged(t *testing.T, what string, p part, data []byte, want content) 
 	}
 	for n, c := range got.collections {
 		lost, is := len(want.collections[n].records)-len(c.records), c.collection.Identity.String() == missing.Collection
-		if !is && lost != 0 || is && lost != missing.Objects || p.kind == kindBlock && lost > 2 { // a block has at most 2
+		// A small block has at most 2 records.
+		if !is && lost != 0 || is && lost != missing.Objects || p.kind == kindBlock && lost > 2 {
 			t.Fatalf("%s: %s: %d records, %v", what, c.collection.Identity, len(c.records), err)
 		}
 	}
@@ -129,7 +130,8 @@ func TestTrailingData(t *testing.T) {
 	}
 }
 
-// TestDamageErrorNamesTheBlock checks that the error names the collection and the keys of the damaged block.
+// TestDamageErrorNamesTheBlock checks that the error of a read from a damaged block names the collection and the
+// block's keys.
 func TestDamageErrorNamesTheBlock(t *testing.T) {
 	data := small().bytes(t, smallBlocks)
 	parts := partsOf(data)
@@ -148,8 +150,8 @@ func TestDamageErrorNamesTheBlock(t *testing.T) {
 	}
 }
 
-// TestReadBetweenLosses checks a file with several damaged ranges: undamaged blocks are read, all others are named and
-// counted.
+// TestReadBetweenLosses checks a snapshot with several damaged ranges: undamaged blocks are returned, and the error
+// names and counts all others.
 func TestReadBetweenLosses(t *testing.T) {
 	var records []entry.Entry
 	for i := range 40 {
@@ -216,7 +218,7 @@ func TestDamagedIndex(t *testing.T) {
 	}
 }
 
-// TestStreamErrors checks that a stream that fails, ends early or is damaged is not saved and leaves no file.
+// TestStreamErrors checks that SaveStream fails and leaves no file if the stream fails, ends early or is damaged.
 func TestStreamErrors(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a.larder")

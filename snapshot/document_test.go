@@ -15,14 +15,15 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// knownDiscovery has the core group, a group with objects in the store, and a group without.
+// knownDiscovery is a discovery document with three groups: the core group, a group with objects in the store, and a
+// group without objects.
 const knownDiscovery = `{"version":2,"fetched":"2026-01-02T03:04:05Z","groups":[` +
 	`{"Group":{"name":"","versions":null,"preferredVersion":{"groupVersion":"","version":""}},"VersionedResources":{}},` +
 	`{"Group":{"name":"apps","versions":null,"preferredVersion":{"groupVersion":"","version":""}},"VersionedResources":{}},` +
 	`{"Group":{"name":"example.com","versions":null,"preferredVersion":{"groupVersion":"","version":""}},` +
 	`"VersionedResources":{}}]}`
 
-// known returns the documents about a server, and a document of another program.
+// known returns documents by name: all documents about an API server, and one document of another program.
 func known() map[string]string {
 	return map[string]string{
 		"discovery": knownDiscovery, "openapi/api/v1": "A\n" + strings.Repeat("core", 5000),
@@ -40,7 +41,7 @@ func putKnown(t *testing.T, s *store.Store) {
 	}
 }
 
-// documented is a *store.Store or a *snapshot.File.
+// documented is a source of documents: a *store.Store or a *snapshot.File.
 type documented interface {
 	Documents(ctx context.Context) ([]string, error)
 	Document(ctx context.Context, name string) ([]byte, error)
@@ -98,7 +99,8 @@ func TestSaveDocuments(t *testing.T) {
 		t.Errorf("%q, %v", r.Problems, err)
 	}
 	restored, _ := mustRestore(t, whole, snapshot.RestoreOptions{})
-	wantDocuments(t, restored, carried[:4]...) // restoring keys needs a signature: TestRestoreOfKeys
+	// Without a signature, the keys of service accounts are not restored: see TestRestoreOfKeys.
+	wantDocuments(t, restored, carried[:4]...)
 	wantGroups(t, restored, "", "example.com")
 
 	part := mustPart(t, whole, snapshot.SelectOptions{Filter: snapshot.Filter{Resources: []string{"pods"}}})
@@ -179,7 +181,7 @@ func TestSaveServerDocuments(t *testing.T) {
 		"service-account-keys")
 }
 
-// TestWriterRefusesDocuments checks that the writer refuses documents that no reader accepts.
+// TestWriterRefusesDocuments checks that the writer refuses documents that a reader would refuse.
 func TestWriterRefusesDocuments(t *testing.T) {
 	w := mustWriter(t, &strings.Builder{})
 	if err := w.Document("d", nil); err != nil {

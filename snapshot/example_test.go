@@ -31,7 +31,7 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	keys, err := seal.ParseKeys([]byte(line)) // or seal.KeysFromFile, KeysFromEnv, or a KMS
+	keys, err := seal.ParseKeys([]byte(line)) // alternatives: seal.KeysFromFile, seal.KeysFromEnv, or a KMS
 	if err != nil {
 		panic(err)
 	}
@@ -43,7 +43,7 @@ func Example() {
 	defer st.Close()
 	mirror(ctx, st)
 
-	// Alternatives are age.ParseIdentities, and age.NewScryptRecipient for a passphrase.
+	// Alternatives to this new identity are age.ParseIdentities, and age.NewScryptRecipient for a passphrase.
 	identity, err := age.GenerateX25519Identity()
 	if err != nil {
 		panic(err)
@@ -68,7 +68,7 @@ func Example() {
 	// restored 1 at resourceVersion 7
 }
 
-// mirror takes the place of a program's informers.
+// mirror stands for a program's informers: it stores one Secret.
 func mirror(ctx context.Context, st *store.Store) {
 	id := entry.Identity{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "secrets"},
 		Representation: entry.Unstructured}

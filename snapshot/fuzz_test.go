@@ -18,7 +18,7 @@ import (
 	"github.com/larder-dev/larder/snapshot/diff"
 )
 
-// seeds adds whole and truncated snapshots to the corpus.
+// seeds adds whole and truncated snapshots to the fuzzing corpus.
 func seeds(f *testing.F) {
 	f.Helper()
 	data := small().bytes(f, snapshot.WithID(snapshot.WithBlocks(snapshot.WriterOptions{}, 100), fileID{1}))
@@ -43,7 +43,8 @@ func seeds(f *testing.F) {
 	}
 }
 
-// fuzzed reads arbitrary data with all reading methods. Errors must be documented ones, and the methods must agree.
+// fuzzed opens arbitrary data as a snapshot and calls all reading methods. Each error must be a documented one, and the
+// methods must agree on the contents.
 func fuzzed(t *testing.T, data []byte) {
 	t.Helper()
 	f, err := snapshot.NewFile(bytes.NewReader(data), int64(len(data)), snapshot.OpenOptions{})
@@ -83,7 +84,8 @@ func FuzzFile(f *testing.F) {
 	f.Fuzz(fuzzed)
 }
 
-// FuzzParts fuzzes data below the checksums: descriptions, an index, a block.
+// FuzzParts fuzzes the contents of a snapshot's parts, with valid checksums around them: descriptions, an index, a
+// block.
 func FuzzParts(f *testing.F) {
 	good := keysOf("a", "b")
 	f.Add(podsText+podCounts, good.appendIndex(nil), good.stored)
@@ -154,7 +156,7 @@ func FuzzDecode(f *testing.F) {
 		var out []byte
 		err = redacted.Records(t.Context(), c.Identity, func(r entry.Entry) error { out = r.Payload; return nil })
 		if !expected(err) {
-			t.Logf("redact: %v", err) // the redacted object does not fit its Go type
+			t.Logf("redact: %v", err) // the redacted object does not fit its Go type, which is allowed
 		}
 		if err == nil {
 			if _, err := snapshot.NewDecoder(c).Decode(entry.Entry{Key: "k", Encoding: encoding, Payload: out}); err != nil {
@@ -168,7 +170,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// decodable returns the arguments of decodableCollection.
+// decodable returns the arguments of decodableCollection, one for each kind of collection.
 func decodable() []uint8 {
 	return []uint8{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17}
 }

@@ -22,7 +22,7 @@ import (
 
 var updateGolden = flag.Bool("update", false, "write the golden snapshots of the current format anew")
 
-// goldenIdentity decrypts the encrypted golden snapshot. It has no other use.
+// goldenIdentity is the age identity that decrypts the encrypted golden snapshot. It has no other use.
 const goldenIdentity = "AGE-SECRET-KEY-144WYZFRMTXSYT4KUWNG07X340RX8AW3FJV2PEWTHCT9QV9LAZ24SM0SWCQ"
 
 // goldenContent returns the contents of the golden snapshots: every field of the manifest, both encodings, several
@@ -140,8 +140,8 @@ func TestWriterProducesGolden(t *testing.T) {
 	}
 }
 
-// goldenDocuments returns the contents of a snapshot with documents. Snapshots without documents have the older golden
-// file.
+// goldenDocuments returns the contents of the golden snapshot with documents. There is an older golden snapshot without
+// documents.
 func goldenDocuments(t *testing.T) content {
 	c := goldenContent(t)
 	c.documents = []documentOf{

@@ -18,7 +18,7 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// checkAllocated checks that f allocates at most the bound for a file of that size: 64 MiB plus 8 times the size.
+// checkAllocated checks that f, which reads a file of that size, allocates at most 64 MiB plus 8 times the size.
 func checkAllocated(t *testing.T, size int, f func()) {
 	t.Helper()
 	if n, limit := allocated(f), int64(64<<20+8*size); n > limit {

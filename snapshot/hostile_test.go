@@ -15,7 +15,7 @@ const (
 	podCounts = `,"objects":2,"bytes":2,"blocks":1`
 )
 
-// keysOf returns a block of records with these keys and a payload of one byte.
+// keysOf returns a block of records with these keys, each with a payload of one byte.
 func keysOf(keys ...string) rawBlock {
 	var all []entry.Entry
 	for _, key := range keys {
@@ -24,12 +24,13 @@ func keysOf(keys ...string) rawBlock {
 	return rawOf(all...)
 }
 
-// ofBlocks returns a file with one collection of pods in these blocks.
+// ofBlocks returns a forged file with one collection of pods in these blocks. counts are the collection's numbers in
+// the catalog.
 func ofBlocks(counts string, blocks ...rawBlock) rawFile {
 	return rawFile{collections: []rawCollection{{text: podsText + counts, blocks: blocks}}}
 }
 
-// described returns a file whose collection has this description and no blocks.
+// described returns a forged file whose catalog has this text as the description of a collection without blocks.
 func described(text string) rawFile { return rawFile{collections: []rawCollection{{text: text}}} }
 
 // TestHostileFiles checks that forged files with valid checksums are refused with the reason.
@@ -168,12 +169,13 @@ func TestHostileFiles(t *testing.T) {
 	}
 }
 
-// TestKeysAreBytes checks that keys with a meaning to a shell, a terminal or a file system are returned unchanged.
+// TestKeysAreBytes checks that keys with a special meaning to a shell, a terminal or a file system are returned
+// unchanged.
 func TestKeysAreBytes(t *testing.T) {
 	keys := []string{"", "\x00", "../../etc/passwd", "/", "a/../b", "a\nb", "\x1b[2J", "\xff\xfe", "..", "CON"}
 	slices.Sort(keys)
 	of := contentOf{collection: snapshot.Collection{Identity: identityOf("pods")}}
-	for _, key := range keys[1:] { // an empty key is refused
+	for _, key := range keys[1:] { // the first key is empty, which the format does not allow
 		of.records = append(of.records, rec(key, 10))
 	}
 	want := content{collections: []contentOf{of}}

@@ -37,7 +37,8 @@ func TestRedactEnvByNameOfAnyKind(t *testing.T) {
 	}
 }
 
-// TestSpoolIsSealed checks that a spool has no plain text on the disk, and leaves no file.
+// TestSpoolIsSealed checks that the temporary file of a streamed snapshot (spool) has no plain text on the disk, and
+// that no file is left.
 func TestSpoolIsSealed(t *testing.T) {
 	dir := t.TempDir()
 	const secretText = "secret-text"
@@ -77,7 +78,8 @@ func TestSpoolIsSealed(t *testing.T) {
 	}
 }
 
-// TestLargeBuffersAreReleased checks that writer and File release the buffers of records larger than a block.
+// TestLargeBuffersAreReleased checks that a writer and a File do not keep the buffers of records that are larger than a
+// block.
 func TestLargeBuffersAreReleased(t *testing.T) {
 	large := make([]byte, layout.MaxPart-100)
 	_, _ = rand.Read(large) // never fails; the data is incompressible

@@ -30,13 +30,13 @@ const (
 	digestSize = 32
 	footerSize = 64
 
-	blockTarget = 256 << 10 // bytes of records in a block
-	maxPart     = 16 << 20  // bytes of a block, an index, the catalog
-	maxKey      = 32 << 10  // bytes of a record's key
+	blockTarget = 256 << 10 // bytes of records that close a block
+	maxPart     = 16 << 20  // maximum bytes of a block, an index or the catalog
+	maxKey      = 32 << 10  // maximum bytes of a record's key
 	maxMark     = 1 << 10
 )
 
-// The encodings of a payload.
+// The names of the encodings of a payload.
 const (
 	encodingMsgpack  = "msgpack"
 	encodingProtobuf = "protobuf"
@@ -55,12 +55,12 @@ func appendRecord(dst []byte, r entry.Entry) []byte {
 	return dst
 }
 
-// rawFile describes a file to write. Fields that are not set get valid values.
+// rawFile describes a snapshot file to forge. Fields that are not set get valid values.
 type rawFile struct {
-	header      string // JSON
+	header      string // JSON of the header
 	collections []rawCollection
 	documents   []rawDocument
-	// catalog replaces the valid catalog, and change changes the footer.
+	// catalog, if set, replaces the valid catalog. change, if set, changes the footer.
 	catalog string
 	change  func(f *rawFooter)
 }
@@ -73,10 +73,10 @@ type rawFooter struct {
 }
 
 type rawCollection struct {
-	text   string // JSON of the description, without the closing brace
+	text   string // JSON of the collection's description, without the closing brace
 	blocks []rawBlock
-	index  []byte // replaces the valid index
-	// change changes sizes and digest in the catalog.
+	index  []byte // if set, replaces the valid index
+	// change, if set, changes the collection's sizes and digest in the catalog.
 	change func(stored, index *int64, digest *[digestSize]byte)
 }
 
@@ -84,7 +84,7 @@ type rawDocument struct {
 	name   string
 	size   int
 	stored []byte
-	// change changes sizes and digest in the catalog.
+	// change, if set, changes the document's sizes and digest in the catalog.
 	change func(size, stored *int64, digest *[digestSize]byte)
 }
 
@@ -93,10 +93,10 @@ type rawBlock struct {
 	count       int
 	size        uint64
 	stored      []byte
-	change      func(b *rawBlock, digest *[digestSize]byte) // changes the index entry
+	change      func(b *rawBlock, digest *[digestSize]byte) // if set, changes the block's entry in the index
 }
 
-// rawOf returns an uncompressed block of the records.
+// rawOf returns an uncompressed block with these records.
 func rawOf(records ...entry.Entry) rawBlock {
 	b := rawBlock{count: len(records), first: records[0].Key, last: records[len(records)-1].Key}
 	for _, r := range records {
@@ -118,7 +118,7 @@ func (b rawBlock) appendIndex(dst []byte) []byte {
 	return append(dst, digest[:]...)
 }
 
-// bytes returns the contents of the file.
+// bytes returns the contents of the forged file.
 func (f rawFile) bytes() []byte {
 	const larder = "x"
 	id := fileID{1}
@@ -171,7 +171,7 @@ func (f rawFooter) append(dst []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(dst, crc32.Checksum(dst[start:], castagnoli)), magicEnd...)
 }
 
-// partKind is the kind of a part of a file.
+// partKind is the kind of a part of a snapshot file, such as a block or an index.
 type partKind byte
 
 const (
@@ -183,12 +183,12 @@ const (
 	kindFooter   partKind = 'F'
 )
 
-// part is a part of a file. number is the number of a block, otherwise -1.
+// part is one part of a snapshot file. number is the number of a block, and -1 for other parts.
 type part struct {
 	kind       partKind
 	start, end int
 	number     int
-	first      string // key of a block, or name of a document
+	first      string // first key of a block, or name of a document
 }
 
 // partsOf splits an undamaged snapshot into its parts.
@@ -230,7 +230,7 @@ func partsOf(data []byte) (out []part) {
 	return out
 }
 
-// partAt returns the part of an undamaged file that contains byte i.
+// partAt returns the part of an undamaged snapshot file that contains the byte at offset i.
 func partAt(data []byte, i int) part {
 	for _, p := range partsOf(data) {
 		if p.start <= i && i < p.end {
@@ -240,10 +240,10 @@ func partAt(data []byte, i int) part {
 	panic("no part has this byte")
 }
 
-// idOf returns the id of a file.
+// idOf returns the random id in the prologue of a snapshot file.
 func idOf(data []byte) fileID { return fileID(data[len(magic)+4:]) }
 
-// encoder compresses blocks.
+// encoder is the zstd encoder that compresses the blocks of forged files.
 var encoder = sync.OnceValue(func() *zstd.Encoder {
 	e, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(false), zstd.WithSingleSegment(true))
 	if err != nil {

@@ -12,8 +12,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(childMode) != "" {
 		os.Exit(child())
 	}
-	// One of the error handlers limits its rate: it sleeps until a millisecond after the previous error. That time, taken
-	// outside of the synctest bubble, is decades in the bubble's future.
+	// One of client-go's error handlers limits its rate: it sleeps until a millisecond after the previous error. The
+	// fake time of a synctest bubble is decades behind the real time of that error, so the handler would sleep for
+	// decades.
 	utilruntime.ErrorHandlers = nil
 	goleak.VerifyTestMain(m)
 }

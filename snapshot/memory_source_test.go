@@ -9,13 +9,14 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// memorySource is a Source in memory.
+// memorySource is a Source whose collections are in memory.
 type memorySource []contentOf
 
 func (m memorySource) Collections(context.Context) (out []snapshot.Collection, err error) {
 	for _, c := range m {
 		of := c.collection
-		of.Objects = max(of.Objects, len(c.records)) // with objects, Filter.Takes trusts Resource.Namespaced
+		// Filter.Takes trusts Resource.Namespaced only if the collection has objects.
+		of.Objects = max(of.Objects, len(c.records))
 		out = append(out, of)
 	}
 	return out, nil

@@ -23,7 +23,7 @@ func liveBytes() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// peak measures the growth of the live heap since the start, at each call of tick.
+// peak measures how far the live heap has grown since the start, at each call of tick.
 type peak struct {
 	start, most int64
 }
@@ -35,12 +35,12 @@ func (p *peak) tick() { p.most = max(p.most, liveBytes()-p.start) }
 func TestMemoryIsOneBlock(t *testing.T) {
 	const size = 2000
 	objects := soaked(20_000, 100_000)
-	// A zstd encoder has tables of some MiB. A block of 256 KiB is in memory in both forms, plain and compressed.
+	// A zstd encoder has tables of some MiB. A block of 256 KiB is in memory twice, plain and compressed.
 	const limit = 4 << 20
-	runtime.GC() // a second collection empties pools of earlier tests
+	runtime.GC() // a second collection also empties the pools of earlier tests
 	p := &peak{start: liveBytes()}
 	record := entry.Entry{UID: "u", ResourceVersion: "1", Encoding: "of the future", Payload: payload(1, size)}
-	var b bytes.Buffer // stands for the file
+	var b bytes.Buffer // b stands for the file
 	b.Grow(150 << 20)
 	p.start += int64(b.Cap())
 	w := mustWriter(t, &b)
@@ -100,7 +100,7 @@ func TestMemoryIsOneBlock(t *testing.T) {
 	runtime.KeepAlive(b)
 }
 
-// countingSource calls count for each record.
+// countingSource is a Source that calls count for each record.
 type countingSource struct {
 	*snapshot.File
 	count func()
@@ -122,7 +122,8 @@ func allocated(f func()) int64 {
 	return int64(after.TotalAlloc - before.TotalAlloc)
 }
 
-// TestHostileFilesAllocateLittle checks that small files that announce large parts allocate little more than a block.
+// TestHostileFilesAllocateLittle checks that reading a small file that announces large parts allocates little more than
+// a block.
 func TestHostileFilesAllocateLittle(t *testing.T) {
 	zeros := encoder().EncodeAll(make([]byte, maxPart), nil)
 	packed := func(size uint64, stored []byte) rawFile {
@@ -148,7 +149,7 @@ func TestHostileFilesAllocateLittle(t *testing.T) {
 	} {
 		data := file.bytes()
 		n := allocated(func() { fuzzed(t, data) })
-		// fuzzed reads the file several times.
+		// The function fuzzed reads the file several times.
 		if limit := int64(4 * (maxPart + 4<<20)); n > limit {
 			t.Errorf("%s (%d bytes): %d KiB allocated, %d are allowed", name, len(data), n>>10, limit>>10)
 		}

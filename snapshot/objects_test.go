@@ -35,7 +35,8 @@ func recordOf(t testing.TB, c snapshot.Collection, text string) entry.Entry {
 		if err := json.Unmarshal([]byte(text), typed); err != nil {
 			t.Fatal(err)
 		}
-		typed.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{}) // typed clients leave it empty
+		// Typed clients leave apiVersion and kind empty.
+		typed.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
 		obj = typed
 	}
 	codec, err := codec.For(obj)
@@ -63,7 +64,7 @@ func core(resource string) schema.GroupVersionResource {
 	return corev1.SchemeGroupVersion.WithResource(resource)
 }
 
-// decoded returns the objects of a source's collection as JSON, by key.
+// decoded returns the objects of a collection of a source, as JSON by key.
 func decoded(t testing.TB, src snapshot.Source, c snapshot.Collection) map[string]map[string]any {
 	t.Helper()
 	out := map[string]map[string]any{}

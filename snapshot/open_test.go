@@ -54,7 +54,7 @@ func TestNoSuchCollection(t *testing.T) {
 	}
 }
 
-// TestFileConcurrently reads one File in many goroutines, for the race detector.
+// TestFileConcurrently reads one File in many goroutines, so that the race detector can find unguarded memory.
 func TestFileConcurrently(t *testing.T) {
 	want := small()
 	f := fileOf(t, want.collections...)
@@ -86,7 +86,7 @@ func TestCallbackErrors(t *testing.T) {
 	for _, failed := range []error{errDisk, &snapshot.DamageError{Reason: "another file"}} {
 		n := 0
 		err := f.Records(t.Context(), identityOf("pods"), func(entry.Entry) error { n++; return failed })
-		if err != failed || n != 1 { //nolint:errorlint // it must be returned unwrapped
+		if err != failed || n != 1 { //nolint:errorlint // the callback's error must be returned without a wrapper
 			t.Errorf("%v after %d records", err, n)
 		}
 	}

@@ -24,8 +24,8 @@ import (
 // secretValue is a value that must not appear anywhere in a redacted snapshot.
 const secretValue = "hunter2-secret"
 
-// objectsWithSecrets returns objects with secretValue in all places, and with the text "keep" where no redaction
-// applies.
+// objectsWithSecrets returns objects that have secretValue wherever a redaction must replace it, and the text "keep"
+// wherever no redaction applies.
 func objectsWithSecrets() map[schema.GroupVersionResource][]string {
 	data := base64.StdEncoding.EncodeToString([]byte(secretValue))
 	env := `"env":[{"name":"DB_PASSWORD","value":"` + secretValue +
@@ -46,7 +46,7 @@ func objectsWithSecrets() map[schema.GroupVersionResource][]string {
 				`,"type":"keep","data":{"password":"` + data + `"}}`,
 			`{"apiVersion":"v1","kind":"Secret",` + meta("string", `"a":"keep"`) + `,"stringData":{"password":"` + secretValue +
 				`"}}`,
-			// a Secret without data, whose annotation has a copy of the earlier data
+			// A Secret without data, whose annotation of kubectl apply still has a copy of its former data.
 			`{"apiVersion":"v1","kind":"Secret",` + meta("was", applied(`{"data":{"p":"`+data+`"}}`)) + `}`,
 		},
 		core("configmaps"): {
@@ -102,7 +102,7 @@ func sourceWithSecrets(t *testing.T, r entry.Representation) (src memorySource) 
 	return src
 }
 
-// unpacked returns a snapshot followed by its uncompressed blocks.
+// unpacked returns a snapshot's bytes, followed by its uncompressed blocks, to be searched for a text.
 func unpacked(t *testing.T, data []byte) (all []byte) {
 	t.Helper()
 	all = append(all, data...)
@@ -154,7 +154,8 @@ func TestRedactionReachesEverything(t *testing.T) {
 	}
 }
 
-// checkRedacted compares redacted objects with the originals: they may differ only in redacted values.
+// checkRedacted compares the objects of a redacted snapshot with the originals: they may differ only in redacted
+// values.
 func checkRedacted(t *testing.T, before memorySource, f *snapshot.File) {
 	t.Helper()
 	for i, c := range f.Manifest().Collections {
@@ -174,7 +175,7 @@ func checkRedacted(t *testing.T, before memorySource, f *snapshot.File) {
 	}
 }
 
-// compareRedacted counts the redacted values, and reports any other difference.
+// compareRedacted compares two JSON values. It counts the redacted values, and reports any other difference.
 func compareRedacted(t *testing.T, where string, was, is any) (n int) {
 	t.Helper()
 	switch v := is.(type) {
@@ -335,7 +336,7 @@ func TestFilter(t *testing.T) {
 	}
 }
 
-// listing returns the contents of a source as text, with a star for each collection that cannot be resumed.
+// listing returns the contents of a source as text, with a star after each collection that cannot be resumed.
 func listing(t *testing.T, s snapshot.Source) string {
 	t.Helper()
 	all, err := s.Collections(t.Context())
@@ -361,7 +362,8 @@ func listing(t *testing.T, s snapshot.Source) string {
 	return strings.Join(parts, "; ")
 }
 
-// TestSelectKeepsReasons checks that Select keeps earlier reasons, and that a cancelled context ends Save.
+// TestSelectKeepsReasons checks that Select keeps the MustRelist reasons of its source, and that a cancelled context
+// ends Save.
 func TestSelectKeepsReasons(t *testing.T) {
 	c := collectionOf(core("pods"), "Pod", entry.Typed)
 	c.MustRelist, c.Redacted = "it was old", []string{"before"}

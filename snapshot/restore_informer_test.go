@@ -109,7 +109,7 @@ func TestRestoredStoreResumes(t *testing.T) {
 		t.Fatal(err)
 	}
 	status := runInformer(t, srv, restored, fmt.Sprintf("%d added, 3 updated, 3 deleted", servedPods+3))
-	// A compare lists the metadata of all pods.
+	// Options.Compare of the reflector lists the metadata of all pods, which counts as a list.
 	if counts := srv.Counts(savedPods.GroupVersionResource); counts.Lists != 0 || counts.Compares > 1 ||
 		counts.ListedObjects > servedPods+10 || counts.SentEvents < 9 || counts.SentEvents > 9*counts.Watches {
 		t.Errorf("%+v", counts)
@@ -124,7 +124,7 @@ func TestRestoredStoreResumes(t *testing.T) {
 		t.Fatal(err)
 	}
 	srv.ResetCounts()
-	// Redacted objects are not delivered: the handler sees an empty store.
+	// Redacted objects are not delivered to handlers: they see an empty store, and then the objects of the list.
 	runInformer(t, srv, redacted, fmt.Sprintf("%d added, 0 updated, 0 deleted", servedPods))
 	if counts := srv.Counts(savedPods.GroupVersionResource); counts.Lists == 0 {
 		t.Errorf("%+v", counts)

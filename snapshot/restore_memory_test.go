@@ -11,7 +11,8 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// longMarks returns a snapshot whose records have UIDs, resourceVersions and encodings of the maximum length.
+// longMarks returns a snapshot whose records have UIDs, resourceVersions and encodings of the maximum length. The
+// payloads are small.
 func longMarks(blocks, records int) []byte {
 	longest := strings.Repeat("m", maxMark)
 	var file rawCollection
@@ -29,8 +30,8 @@ func longMarks(blocks, records int) []byte {
 	return rawFile{collections: []rawCollection{file}}.bytes()
 }
 
-// TestRestoreIsBounded checks that Restore counts memory beside payloads, too: long UIDs, resourceVersions and
-// encodings. It writes after some MiB, and does not wait for the end of the file.
+// TestRestoreIsBounded checks that Restore counts not only payloads when it bounds its memory, but also long UIDs,
+// resourceVersions and encodings. It commits after some MiB, and does not wait for the end of the file.
 func TestRestoreIsBounded(t *testing.T) {
 	const blocks, records = 200, 100
 	data := longMarks(blocks, records)

@@ -19,7 +19,7 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// content is a snapshot in memory: the model of the format.
+// content is the contents of a snapshot in memory, the model with which a written snapshot is compared.
 type content struct {
 	header      snapshot.Header
 	collections []contentOf
@@ -71,7 +71,7 @@ func (c content) bytes(t rapid.TB, o snapshot.WriterOptions) []byte {
 	return b.Bytes()
 }
 
-// readAll reads a snapshot. After an error it also returns the part that was read.
+// readAll opens and reads a whole snapshot. After an error it also returns the part that was read before.
 func readAll(data []byte, o snapshot.OpenOptions) (c content, m snapshot.Manifest, err error) {
 	f, err := snapshot.NewFile(bytes.NewReader(data), int64(len(data)), o)
 	if err != nil {
@@ -102,7 +102,7 @@ func keep(r entry.Entry) entry.Entry {
 	return r
 }
 
-// tb is testing.TB or *rapid.T, with the context of both.
+// tb has the methods that testing.TB and *rapid.T have in common, with a context.
 type tb interface {
 	rapid.TB
 	Context() context.Context
@@ -133,7 +133,7 @@ func readFile(t tb, f *snapshot.File) (c content) {
 	return c
 }
 
-// fileOf returns a snapshot with small blocks.
+// fileOf writes a snapshot of the collections with small blocks, and opens it.
 func fileOf(t tb, of ...contentOf) *snapshot.File {
 	t.Helper()
 	return fileOfBytes(t, content{collections: of}.bytes(t, snapshot.WithBlocks(snapshot.WriterOptions{}, 300)))
@@ -148,7 +148,7 @@ func fileOfBytes(t tb, data []byte) *snapshot.File {
 	return f
 }
 
-// check checks that got equals the written content c.
+// check checks that the contents got, read from a snapshot, equal the written contents c.
 func (c content) check(t rapid.TB, got content) {
 	t.Helper()
 	if !reflect.DeepEqual(got.header, c.header) {
@@ -186,7 +186,7 @@ func sameRecord(a, b entry.Entry) bool {
 		bytes.Equal(a.Payload, b.Payload)
 }
 
-// drawContent draws a snapshot for this block size.
+// drawContent draws random contents of a snapshot whose blocks have this size.
 func drawContent(t *rapid.T, block int) content {
 	c := content{header: snapshot.Header{
 		ClusterID: rapid.String().Draw(t, "cluster"), ServerVersion: "v1.36.3",
@@ -242,7 +242,7 @@ func drawCollection(t *rapid.T, i, block int) contentOf {
 	return of
 }
 
-// payload returns size bytes, half of them random, so that compression saves something, but not everything.
+// payload returns size bytes. Half of them are random, so that compression makes a block smaller, but not tiny.
 func payload(seed, size int) []byte {
 	b := make([]byte, size)
 	x := uint32(seed)*2654435761 + 1
@@ -259,7 +259,7 @@ func payload(seed, size int) []byte {
 
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		// Small blocks keep most runs fast; a few use the real size.
+		// Small blocks keep most runs fast; few runs use the real block size.
 		block := rapid.SampledFrom([]int{200, 200, 200, 200, 1000, 1000, 1000, 1000, blockTarget}).Draw(t, "block")
 		o := snapshot.WithBlocks(snapshot.WriterOptions{}, block)
 		want := drawContent(t, block)
@@ -275,7 +275,7 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
-// checkGets compares Get and Namespace with the model.
+// checkGets checks that Get and Namespace return the records of the model.
 func checkGets(t *rapid.T, f *snapshot.File, c contentOf) {
 	id := c.collection.Identity
 	for _, r := range c.records {

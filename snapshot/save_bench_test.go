@@ -69,7 +69,7 @@ func benchSaveRestore(b *testing.B, pods int) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// measure reports the duration of fn and the growth of the heap.
+// measure runs fn and reports its duration and the growth of the heap as metrics of the benchmark.
 func measure(b *testing.B, what string, fn func() error) {
 	b.Helper()
 	runtime.GC()

@@ -18,11 +18,12 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// childMode is the environment variable that makes the test binary a child process. Its value is "save" or "restore".
+// childMode is the environment variable that makes the test binary act as a child process, which the test kills. Its
+// value is "save" or "restore".
 const childMode = "LARDER_SNAPSHOT_TEST_CHILD"
 
-// child repeats the operation of childMode until an error, in the directory of its argument. It returns the exit
-// status.
+// child repeats a save or restore, as childMode says, in the directory of its argument until an error. It returns the
+// exit status.
 func child() int {
 	fmt.Println("begun")
 	var err error
@@ -41,7 +42,7 @@ func child() int {
 	return 1
 }
 
-// childSave opens the store in dir and saves it.
+// childSave opens the store in dir, saves a snapshot of it, and closes it.
 func childSave(dir string) error {
 	s, err := store.Open(filepath.Join(dir, "a.db"), store.Options{Logger: &quiet, LockTimeout: 10 * time.Second})
 	if err != nil {
@@ -84,7 +85,7 @@ func killChild(t *testing.T, mode, dir string, after time.Duration) {
 			defer timer.Stop()
 		}
 	}
-	_ = cmd.Wait() // killed
+	_ = cmd.Wait() // the error says that the child was killed
 	if problems.Len() > 0 {
 		t.Fatalf("the child: %s", problems.String())
 	}
@@ -100,7 +101,7 @@ func soaked(test, soak int) int {
 	return test
 }
 
-// debris returns the number of unfinished files in a directory.
+// debris returns the number of unfinished files of saves and restores in a directory.
 func debris(t *testing.T, dir string) (n int) {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(dir, "*"+suffixNew+"*"))
@@ -119,14 +120,15 @@ func TestKilledWhileSaving(t *testing.T) {
 	if _, err := snapshot.SaveStore(t.Context(), s, path, snapshot.SaveOptions{Secrets: true}); err != nil {
 		t.Fatal(err)
 	}
-	want := mustOpenFile(t, path, snapshot.OpenOptions{}) // stays open: a save replaces the file and does not change it
+	// This File stays open: a save replaces the file at path, and does not change the open one.
+	want := mustOpenFile(t, path, snapshot.OpenOptions{})
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
 	random := rand.New(rand.NewPCG(1, 2))
 	left := 0
 	for kill := 0; kill < kills(10) || left == 0 && kill < 20*kills(10); kill++ {
-		// If no kill has hit a save yet, more and later kills follow.
+		// If no kill has happened during a save yet, the test goes on with more kills, each later after the start.
 		killChild(t, "save", dir, time.Duration(random.IntN(60_000*(1+kill/kills(10))))*time.Microsecond)
 		left += min(1, debris(t, dir))
 		f, err := snapshot.Open(path, snapshot.OpenOptions{})
@@ -161,7 +163,7 @@ func TestKilledWhileRestoring(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	left, whole := 0, 0
 	for kill := 0; kill < kills(10) || left == 0 && kill < 20*kills(10); kill++ {
-		// If no kill has hit a restore yet, more and later kills follow.
+		// If no kill has happened during a restore yet, the test goes on with more kills, each later after the start.
 		killChild(t, "restore", dir, time.Duration(random.IntN(200_000*(1+kill/kills(10))))*time.Microsecond)
 		left += min(1, debris(t, dir))
 		if _, err := os.Stat(filepath.Join(dir, "b.db")); err == nil {

@@ -38,7 +38,7 @@ var (
 		Representation: entry.Metadata}
 )
 
-// secretText is a value of Secrets that must not appear in plain text.
+// secretText is a value in the test's Secrets; it must not appear in plain text in any file.
 const secretText = "secret-text-of-the-test"
 
 func savedPod(i int, rv string) *corev1.Pod {
@@ -256,7 +256,7 @@ func listPods(t testing.TB, s *store.Store, n int, rv string) *store.Collection 
 		pods...)
 }
 
-// saveFile saves the store at db, which must not be open.
+// saveFile opens the store at db for reading, saves it to path and closes it. The store must not be open elsewhere.
 func saveFile(
 	t testing.TB, db, path string, so store.Options, o snapshot.SaveOptions,
 ) (saved snapshot.Saved, err error) {

@@ -17,7 +17,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// changeLog records the changes that were applied to a collection: ops[n] has resourceVersion firstLogged+n.
+// changeLog records the changes that the test has applied to a collection: the change ops[n] has resourceVersion
+// firstLogged+n.
 type changeLog struct {
 	mu  sync.Mutex
 	ops []entry.Op // guarded by mu
@@ -25,7 +26,7 @@ type changeLog struct {
 
 const firstLogged = 10_001
 
-// replay returns the state at a resourceVersion: the resourceVersion of each object, by key.
+// replay applies the recorded changes up to a resourceVersion. It returns the resourceVersion of each object by key.
 func (l *changeLog) replay(objects int, rv string) (map[string]string, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -73,7 +74,7 @@ func TestSaveHotIsExact(t *testing.T) {
 		f := mustOpenFile(t, path, snapshot.OpenOptions{})
 		col := f.Manifest().Collections[0]
 		if col.ResourceVersion == "10000" {
-			continue // no change was committed yet
+			continue // the snapshot has no change yet, since none was committed
 		}
 		seen[col.ResourceVersion] = true
 		want, err := log.replay(objects, col.ResourceVersion)
@@ -109,7 +110,7 @@ func wantState(t *testing.T, f *snapshot.File, want map[string]string) {
 	}
 }
 
-// write applies a change every millisecond, until ctx ends.
+// write applies a recorded change every millisecond, until ctx ends.
 func (l *changeLog) write(ctx context.Context, c *store.Collection, objects int) error {
 	random, tick := rand.New(rand.NewPCG(1, 2)), time.NewTicker(time.Millisecond)
 	defer tick.Stop()

@@ -17,7 +17,7 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// loseRecord deletes an object directly in the bbolt file, like a disk that returns an old page.
+// loseRecord deletes an object's record directly in the bbolt file, as if a disk had returned an old page.
 func loseRecord(t *testing.T, path string, id entry.Identity, key string) {
 	t.Helper()
 	db, err := bolt.Open(path, 0o600, nil)
@@ -36,7 +36,8 @@ func loseRecord(t *testing.T, path string, id entry.Identity, key string) {
 	}
 }
 
-// TestSaveOfMissingObjects checks that a save fails if the store has fewer objects than it counts.
+// TestSaveOfMissingObjects checks that a save fails if a collection of the store has fewer records than its stored
+// count.
 func TestSaveOfMissingObjects(t *testing.T) {
 	dir := t.TempDir()
 	db, path := filepath.Join(dir, "a.db"), filepath.Join(dir, "a.larder")
@@ -59,8 +60,8 @@ func TestSaveOfMissingObjects(t *testing.T) {
 	}
 }
 
-// TestSaveOfLeftOutObjects checks that a copy of a collection with left-out objects must be listed: the
-// snapshot has no list of these objects.
+// TestSaveOfLeftOutObjects checks a collection with objects that could not be stored. Its copy must be listed: a
+// snapshot does not say which objects these are.
 func TestSaveOfLeftOutObjects(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a.larder")

@@ -19,7 +19,8 @@ func inOneNamespace() snapshot.SelectOptions {
 	return snapshot.SelectOptions{Filter: snapshot.Filter{Namespaces: []string{"ns-1"}}}
 }
 
-// wantOneNamespace checks that src has exactly the pods of ns-1, and that their collection is Namespaced.
+// wantOneNamespace checks that src has exactly the pods of namespace ns-1, and that their collection is marked
+// Namespaced.
 func wantOneNamespace(t *testing.T, what string, src snapshot.Source) {
 	t.Helper()
 	all, err := src.Collections(t.Context())
@@ -109,7 +110,8 @@ func TestScopeFromKeys(t *testing.T) {
 	}
 }
 
-// TestTakesByScope checks that an empty collection may be namespaced unless a server has described its resource.
+// TestTakesByScope checks that a filter by namespace accepts an empty collection, which may be namespaced, unless a
+// server has described its resource as cluster-scoped.
 func TestTakesByScope(t *testing.T) {
 	some := snapshot.Filter{Namespaces: []string{"a"}}
 	of := func(r entry.ResourceInfo, objects int) snapshot.Collection {

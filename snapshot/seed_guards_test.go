@@ -30,7 +30,7 @@ type seedCase struct {
 	want    seed.Request
 }
 
-// newSeedCase returns a case whose snapshot satisfies the request.
+// newSeedCase returns a seedCase whose snapshot satisfies the request for a seed.
 func newSeedCase(t *testing.T) *seedCase {
 	pod := func(name string) entry.Entry {
 		u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{
@@ -47,7 +47,7 @@ func newSeedCase(t *testing.T) *seedCase {
 	}
 }
 
-// read opens the seed and returns the number of its objects.
+// read opens the seed of the case, reads it, and returns the number of its objects.
 func (s *seedCase) read(t *testing.T) (objects int, err error) {
 	data := content{header: s.header, collections: []contentOf{{s.c, s.records}}}.bytes(t, s.write)
 	source := snapshot.Seed(func(context.Context, time.Time) (*snapshot.File, error) {
@@ -64,7 +64,8 @@ func (s *seedCase) read(t *testing.T) (objects int, err error) {
 	return objects, errors.Join(err, sd.Close())
 }
 
-// TestSeedGuards checks that each guard alone refuses an otherwise valid seed.
+// TestSeedGuards checks that each reason to refuse a snapshot as a seed suffices alone, by changing one property of a
+// valid case.
 func TestSeedGuards(t *testing.T) {
 	pods := value(codec.For(&corev1.Pod{}))(t)
 	typed := func(schema string) func(s *seedCase) {
@@ -77,7 +78,7 @@ func TestSeedGuards(t *testing.T) {
 	identities := goldenIdentities(t)
 	for name, tt := range map[string]struct {
 		change func(s *seedCase)
-		want   string // "" for a valid seed
+		want   string // text of the expected reason; "" for a valid seed
 	}{
 		"a seed":     {func(*seedCase) {}, ""},
 		"no cluster": {func(s *seedCase) { s.c.Attributes.ClusterID = "" }, "does not say of which cluster it is"},
@@ -157,7 +158,7 @@ func TestSeedGuards(t *testing.T) {
 	}
 }
 
-// closes counts calls of Close.
+// closes is an io.Closer that counts the calls of Close.
 type closes struct {
 	*bytes.Reader
 	n *int
@@ -168,7 +169,8 @@ func (c closes) Close() error {
 	return nil
 }
 
-// TestSeedCloses checks that a refused snapshot is closed at once, and the snapshot of a seed by Close.
+// TestSeedCloses checks that a snapshot that is refused as a seed is closed at once. The snapshot of an accepted seed
+// is closed by Close of the seed.
 func TestSeedCloses(t *testing.T) {
 	for cluster, refused := range map[string]bool{"here": false, "there": true} {
 		s := newSeedCase(t)

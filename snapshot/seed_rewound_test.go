@@ -16,7 +16,7 @@ import (
 	"github.com/larder-dev/larder/informer"
 )
 
-// wantServerState compares the objects of i with a new list of the server.
+// wantServerState checks that the informer i has exactly the objects that a new list of the server returns.
 func wantServerState(t *testing.T, s *seedServer, i *informer.Informer) {
 	t.Helper()
 	fresh, stop := s.run("fresh.db", &unstructured.Unstructured{}, nil)
@@ -57,7 +57,7 @@ func TestSecondSeedAfterARewind(t *testing.T) {
 func TestListAfterPartOfARewoundSeed(t *testing.T) {
 	s := newSeeds(t)
 	backup := s.api.Snapshot()
-	for n := 0; n < 24; n += 4 { // one object more than is written after the restore
+	for n := 0; n < 24; n += 4 { // one more object than the server gets after the restore
 		s.write(n, "lost")
 	}
 	first := s.save("first.larder", &unstructured.Unstructured{}, nil)

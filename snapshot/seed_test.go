@@ -80,7 +80,7 @@ func newSeeds(t *testing.T) *seedServer {
 	return s
 }
 
-// in returns s for a subtest, with a directory of its own.
+// in returns a copy of s for a subtest, with a directory of its own for snapshots.
 func (s *seedServer) in(t *testing.T) *seedServer {
 	return &seedServer{t, s.api, s.client, s.metadata, t.TempDir()}
 }
@@ -375,7 +375,7 @@ func TestSeedDamaged(t *testing.T) {
 	}
 }
 
-// cutSeed is a Source whose seeds fail after ten objects.
+// cutSeed is a seed.Source whose seeds fail after ten objects.
 type cutSeed struct{ seed.Source }
 
 func (d cutSeed) Seed(ctx context.Context, want seed.Request) (*seed.Seed, error) {

@@ -55,7 +55,7 @@ func servedIdentity(resource string) entry.Identity {
 		Representation: entry.Unstructured}
 }
 
-// listings returns the Listings of pods, config maps and nodes.
+// listings returns the Listings of pods, config maps and nodes for SaveServer.
 func listings(t *testing.T, srv *fakeapi.Server) (all []snapshot.Listing) {
 	t.Helper()
 	client, err := dynamic.NewForConfig(srv.Config())
@@ -89,7 +89,7 @@ func wantServed(t *testing.T, src snapshot.Source, id entry.Identity, served map
 	}
 }
 
-// servedState returns the server's objects: their resourceVersions by key.
+// servedState returns the resourceVersions of the server's objects by key.
 func servedState(srv *fakeapi.Server, resource string) map[string]string {
 	state := map[string]string{}
 	for _, u := range srv.List(corev1.SchemeGroupVersion.WithResource(resource)) {
@@ -149,7 +149,7 @@ func TestSaveServer(t *testing.T) {
 	wantServed(t, snapshot.StoreSource(restored), lists[0].Identity, served)
 }
 
-// churn changes a pod, deletes one and creates one, before and after the listed part.
+// churn changes one pod, deletes one and creates one, before and after the pods that are already listed.
 func churn(t *testing.T, srv *fakeapi.Server, n int) {
 	t.Helper()
 	gvr := corev1.SchemeGroupVersion.WithResource("pods")

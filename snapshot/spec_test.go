@@ -31,7 +31,7 @@ type specFile struct {
 
 type specCollection struct {
 	description map[string]any
-	blocks      [][]byte // uncompressed
+	blocks      [][]byte // the blocks of records, uncompressed
 	records     []specRecord
 }
 
@@ -40,7 +40,7 @@ type specRecord struct {
 	payload                []byte
 }
 
-// must panics with a message unless ok.
+// must panics with the message unless ok is true.
 func must(ok bool, format string, args ...any) {
 	if !ok {
 		panic(fmt.Sprintf(format, args...))
@@ -130,7 +130,8 @@ func specUnpacked(body []byte) []byte {
 	return body
 }
 
-// read reads the blocks of an index, beginning at an offset, and returns the offset of their end.
+// read reads the blocks that an index lists; the first begins at offset at of data. It returns the offset after the
+// last block.
 func (c *specCollection) read(data []byte, at int, index []byte) int {
 	last := ""
 	for len(index) > 0 {
@@ -158,7 +159,7 @@ func (c *specCollection) read(data []byte, at int, index []byte) int {
 	return at
 }
 
-// specMsgpack decodes a msgpack value to the values of encoding/json.
+// specMsgpack decodes a msgpack value to the Go types that encoding/json uses for any values.
 func specMsgpack(b *[]byte) any {
 	c := (*b)[0]
 	*b = (*b)[1:]
@@ -276,7 +277,7 @@ func TestReaderFromTheSpecification(t *testing.T) {
 	}
 }
 
-// checkSpecMsgpack compares the decoder of this file with the codec.
+// checkSpecMsgpack checks that this file's msgpack decoder and package codec decode a record to the same object.
 func checkSpecMsgpack(t *testing.T, r specRecord) {
 	t.Helper()
 	rest := bytes.Clone(r.payload)

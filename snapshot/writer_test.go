@@ -68,7 +68,7 @@ func TestWriterRefusesDisorder(t *testing.T) {
 	}
 }
 
-// TestKeyOrderPerCollection checks that the order of keys starts again in each collection.
+// TestKeyOrderPerCollection checks that the keys of each collection may start again from the lowest key.
 func TestKeyOrderPerCollection(t *testing.T) {
 	content{collections: []contentOf{
 		{snapshot.Collection{Identity: identityOf("pods")}, []entry.Entry{rec("z", 1)}},
@@ -106,8 +106,8 @@ func TestWriterBounds(t *testing.T) {
 	}
 }
 
-// TestLargestRecords checks that the largest allowed records can be read again, even if they do not fit into the open
-// block (issue 37).
+// TestLargestRecords checks that records of the maximum allowed size can be read again, even if they do not fit into
+// the block that is being filled (issue 37).
 func TestLargestRecords(t *testing.T) {
 	large := rec("b", maxPart-200)
 	longKey := rec(strings.Repeat("c", maxKey), 10)
@@ -122,7 +122,7 @@ func TestLargestRecords(t *testing.T) {
 	want.check(t, got)
 }
 
-// failing fails all writes after the first n.
+// failing is a Writer that accepts the first n writes and fails all others.
 type failing struct{ n int }
 
 var errDisk = errors.New("the disk is full")

@@ -30,12 +30,12 @@ import (
 
 var errLink = errors.New("the link is gone")
 
-// failing returns a reader of text that fails at its end.
+// failing returns a reader of text that fails with an error at the end of the text.
 func failing(text string) io.Reader {
 	return io.MultiReader(strings.NewReader(text), iotest.ErrReader(errLink))
 }
 
-// recorded is a body that records whether it was read to its end, and closed.
+// recorded is the body of an answer; it records whether it was read to its end and closed.
 type recorded struct {
 	io.Reader
 	ended, closed bool
@@ -62,7 +62,8 @@ func TestBrokenLists(t *testing.T) {
 	}
 }
 
-// steps is a body that returns one text per read. The second last read also fails.
+// steps is the body of an answer that returns one text per read. The read of the last but one text also returns an
+// error.
 type steps []string
 
 func (s *steps) Read(p []byte) (int, error) {
@@ -76,7 +77,7 @@ func (s *steps) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestNothingIsReadBehindAnError checks that a body is not read any further after an error.
+// TestNothingIsReadBehindAnError checks that the body of an answer is not read any further after a read has failed.
 func TestNothingIsReadBehindAnError(t *testing.T) {
 	body := &steps{`{"kind":"ThingList",`, `"items":[{"metadata":{"name":"a"}},`, `{"metadata":{"name":"b"}}]}`}
 	if list, err := listBody(t, body); !errors.Is(err, errLink) {
@@ -95,7 +96,8 @@ func TestListFailsEarly(t *testing.T) {
 	}
 }
 
-// TestItemsWithoutAKind checks that a list is refused if neither its items nor the list's kind name the items' kind.
+// TestItemsWithoutAKind checks that a list is refused if its items have no kind of their own, and the list's kind does
+// not tell theirs.
 func TestItemsWithoutAKind(t *testing.T) {
 	for _, body := range []string{
 		`{"kind":"List","apiVersion":"v1","items":[{"metadata":{"name":"a"}}]}`,
@@ -109,8 +111,8 @@ func TestItemsWithoutAKind(t *testing.T) {
 	}
 }
 
-// TestMalformedAndEnded checks that a malformed list whose end arrives with its last byte does not count as broken off:
-// smaller pages would not help.
+// TestMalformedAndEnded checks a malformed list whose end arrives together with its last byte. It does not count as an
+// answer that broke off: smaller pages would not help.
 func TestMalformedAndEnded(t *testing.T) {
 	for _, body := range []string{`{"kind":"PodList","items":[{]]}`, "<html>", "k8s\x00\x0b", `{"kind":"Table"}`} {
 		_, err := listBody(t, iotest.DataErrReader(strings.NewReader(body)))
@@ -126,7 +128,7 @@ func TestListIsReadToItsEnd(t *testing.T) {
 	for _, whole := range bodies(t) {
 		text := string(whole)
 		if text[0] == '{' {
-			text += strings.Repeat(" ", 300<<10) // more than any buffer holds
+			text += strings.Repeat(" ", 300<<10) // more than any buffer holds, so that the end is not read by chance
 		}
 		body := &recorded{Reader: strings.NewReader(text)}
 		if _, err := listBody(t, body); err != nil || !body.ended || !body.closed {
@@ -139,8 +141,8 @@ func TestListIsReadToItsEnd(t *testing.T) {
 	}
 }
 
-// TestStatusIsItsOwnError checks that a Status in place of a list is the error of the list request, in the server's
-// words, also if the answer breaks off after it.
+// TestStatusIsItsOwnError checks that a Status in place of a list becomes the error of the list request, with the
+// server's message, even if the answer breaks off after the Status.
 func TestStatusIsItsOwnError(t *testing.T) {
 	status := &metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Code: 410,
@@ -186,8 +188,8 @@ func TestRefusedRequests(t *testing.T) {
 	}
 }
 
-// TestMemoryOfACutOffValue checks that a truncated message that announces 64 MiB, the maximum, does not allocate 64
-// MiB: the announced lengths are not trusted.
+// TestMemoryOfACutOffValue checks that a truncated message that announces the maximum of 64 MiB does not cause an
+// allocation of 64 MiB: the announced lengths are not trusted.
 func TestMemoryOfACutOffValue(t *testing.T) {
 	size := 64 << 20
 	inner := "\x12" + varint(uint64(size))
@@ -213,7 +215,7 @@ func TestLargestValue(t *testing.T) {
 	if err != nil || len(list.Items) != 1 {
 		t.Errorf("JSON: %v, %v", list, err)
 	}
-	// Far more than the bound in total, in small values.
+	// The whole list is far larger than the bound, but each value is small.
 	parts := []io.Reader{strings.NewReader(`{"kind":"ThingList","x":[`)}
 	for n := range 5 {
 		if n > 0 {
@@ -231,8 +233,8 @@ func TestLargestValue(t *testing.T) {
 	}
 }
 
-// TestServerThatOnlySpeaksCBOR checks that a CBOR answer is requested again in JSON only once. If the server still
-// answers in CBOR, each further list is one request.
+// TestServerThatOnlySpeaksCBOR checks that a list is repeated in JSON only once after an answer in CBOR. If the server
+// still answers in CBOR, each further list is one request.
 func TestServerThatOnlySpeaksCBOR(t *testing.T) {
 	requests := 0
 	c := (&answer{}).config()
@@ -255,7 +257,7 @@ func TestServerThatOnlySpeaksCBOR(t *testing.T) {
 	}
 }
 
-// TestWatchInCBOR checks that a watch that is answered in CBOR ends with an error that says so, and that the next one
+// TestWatchInCBOR checks that a watch whose answer is in CBOR ends with an error that says so, and that the next watch
 // asks for JSON.
 func TestWatchInCBOR(t *testing.T) {
 	a := &answer{body: []byte("\xd9\xd9\xf7\xa0")}
@@ -274,7 +276,7 @@ func TestWatchInCBOR(t *testing.T) {
 	}
 }
 
-// timeout is the error of a deadline.
+// timeout is the error of a read after its deadline.
 type timeout struct{ error }
 
 func (timeout) Timeout() bool   { return true }
@@ -354,7 +356,7 @@ func TestBordersOfEvents(t *testing.T) {
 		var body string
 		for _, pod := range []string{"a", "b", "c"} {
 			body += string(f.frame(f.encode(t, podCalled(pod)), watch.Added))
-			if name == "JSON" { // and the other way round
+			if name == "JSON" { // in JSON the object of an event may also precede its type
 				body += `{"object":` + string(f.encode(t, podCalled(pod+pod))) + `,"x":1,"type":"MODIFIED"}`
 			}
 		}
@@ -402,7 +404,7 @@ func TestBookmarks(t *testing.T) {
 			t.Errorf("%s: events %+v", name, events)
 		}
 	}
-	spec := field(2, "\x0a\x05a") // a truncated message
+	spec := field(2, "\x0a\x05a") // spec is a truncated protobuf message
 	for name, body := range map[string]string{
 		"JSON": string(formats["JSON"].frame([]byte(pod("a", `"high"`)), watch.Bookmark)),
 		"protobuf": string(formats["protobuf"].frame([]byte("k8s\x00"+field(1, field(1, "v1")+field(2, "Pod"))+
@@ -436,7 +438,7 @@ func TestStopIsNoError(t *testing.T) {
 	}
 }
 
-// TestStopBeforeTheError checks that Stop ends a watch whose ERROR event has not been received.
+// TestStopBeforeTheError checks that Stop ends a watch whose ERROR event the caller has not received yet.
 func TestStopBeforeTheError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &answer{stream: failing("")}
@@ -453,8 +455,8 @@ func TestStopBeforeTheError(t *testing.T) {
 	})
 }
 
-// TestRepairedByAnEvent checks that an object that a list reported as undecodable is forgotten once an event has it
-// decodable: its next undecodable event ends the watch.
+// TestRepairedByAnEvent checks an object that a list has reported as undecodable, and whose later event can be decoded.
+// After that event its next undecodable event ends the watch.
 func TestRepairedByAnEvent(t *testing.T) {
 	a := &answer{contentType: runtime.ContentTypeJSON, body: podList(pod("b", `"high"`))}
 	lw := a.listWatch(t, &corev1.Pod{})

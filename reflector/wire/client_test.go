@@ -23,7 +23,7 @@ import (
 	"github.com/larder-dev/larder/reflector/wire"
 )
 
-// plugin is the environment variable that makes this program a credential plugin: see TestMain.
+// plugin is the environment variable that makes the test program act as a credential plugin of client-go: see TestMain.
 const plugin = "LARDER_CREDENTIAL_PLUGIN"
 
 func credential() {
@@ -31,12 +31,13 @@ func credential() {
 		os.Getenv(plugin))
 }
 
-// warnings counts the server's warnings.
+// warnings counts the warnings that the server has sent.
 type warnings struct{ atomic.Int32 }
 
 func (w *warnings) HandleWarningHeader(int, string, string) { w.Add(1) }
 
-// limiter is a rate limiter that counts its calls, and refuses with full if that is set.
+// limiter is a rate limiter for client-go that counts its calls. If full is set, it refuses every request with that
+// error.
 type limiter struct {
 	calls atomic.Int32
 	full  error
@@ -52,7 +53,7 @@ func (l *limiter) Wait(context.Context) error {
 	return l.full
 }
 
-// counted is a transport that counts its requests.
+// counted is an HTTP transport that counts its requests.
 type counted struct {
 	calls atomic.Int32
 	next  http.RoundTripper
@@ -136,7 +137,7 @@ func TestTheClientsRequests(t *testing.T) {
 			func(c *rest.Config) { c.WarningHandler = warned },
 			func(*http.Request, bool) bool { return warned.Swap(0) == 1 },
 		},
-		"throttling": { // lists wait for the limiter; watches do not, as in client-go
+		"throttling": { // lists wait for the rate limiter; watches do not, as in client-go
 			func(c *rest.Config) { c.RateLimiter = limited },
 			func(_ *http.Request, watch bool) bool {
 				return limited.calls.Swap(0) == map[bool]int32{false: 1, true: 0}[watch]
@@ -152,7 +153,7 @@ func TestTheClientsRequests(t *testing.T) {
 			if err != nil || !tt.check(seen.Load(), true) {
 				t.Errorf("watch: %v, %+v", err, seen.Load())
 			}
-			for range w.ResultChan() { // it ends at once
+			for range w.ResultChan() { // the watch ends at once
 				t.Error("an event")
 			}
 		})

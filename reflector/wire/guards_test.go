@@ -26,13 +26,13 @@ func field(number protowire.Number, value string) string {
 
 func varint(n uint64) string { return string(protowire.AppendVarint(nil, n)) }
 
-// typeMeta returns the field of a runtime.Unknown that has the apiVersion and kind.
+// typeMeta returns the protobuf field of a runtime.Unknown with an object's apiVersion and kind.
 func typeMeta(kind string) string { return field(1, field(1, "g/v1")+field(2, kind)) }
 
-// thingList returns a list in protobuf, with the fields of the list.
+// thingList returns an answer in protobuf: a list of the kind ThingList with these fields.
 func thingList(fields string) string { return "k8s\x00" + typeMeta("ThingList") + field(2, fields) }
 
-// listBody lists from a server that answers with body.
+// listBody makes a list request to a server whose answer has this body.
 func listBody(t *testing.T, body io.Reader) (*wire.List, error) {
 	t.Helper()
 	a := &answer{}
@@ -45,8 +45,8 @@ func listBody(t *testing.T, body io.Reader) (*wire.List, error) {
 	return list.(*wire.List), nil
 }
 
-// TestGuardsOfLists checks each guard that refuses an answer to a list request. Without its guard, each malformed
-// answer here would count as a list, or as an answer that broke off. Issue 37.
+// TestGuardsOfLists checks each check of an answer to a list request. Without that check, each malformed answer here
+// would count as a list, or as an answer that broke off. Issue 37.
 func TestGuardsOfLists(t *testing.T) {
 	const (
 		malformedJSON     = "malformed JSON"
@@ -148,8 +148,8 @@ func TestGuardsOfLists(t *testing.T) {
 	}
 }
 
-// TestLargeAnswers checks that a value, an item or a frame of more than 64 MiB is refused, in protobuf before memory is
-// allocated for it.
+// TestLargeAnswers checks that a value, an item or a frame of more than 64 MiB is refused. In protobuf it is refused
+// before memory is allocated for it.
 func TestLargeAnswers(t *testing.T) {
 	const tooLarge = "more than 64 MiB"
 	size := 65 << 20
@@ -185,7 +185,7 @@ func (spaces) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// watchBody returns the events of a watch whose answer is body.
+// watchBody returns the events of a watch on a server whose answer has this body.
 func watchBody(t *testing.T, body []byte) []watch.Event {
 	t.Helper()
 	a := &answer{body: body}
@@ -204,7 +204,7 @@ func message(ev watch.Event) string {
 	return ""
 }
 
-// TestGuardsOfWatches checks each guard that refuses an event.
+// TestGuardsOfWatches checks each check of an event. Without that check, each malformed event here would be delivered.
 func TestGuardsOfWatches(t *testing.T) {
 	frame := func(msg string) string {
 		return string(binary.BigEndian.AppendUint32(nil, uint32(len(msg)))) + msg
@@ -251,8 +251,8 @@ func TestGuardsOfWatches(t *testing.T) {
 	}
 }
 
-// TestBordersOfReads checks that an answer is read alike however it is split: into two reads at each byte, also behind
-// a backslash.
+// TestBordersOfReads checks that an answer is decoded in the same way however its bytes are split into two reads, also
+// after a backslash.
 func TestBordersOfReads(t *testing.T) {
 	texts := []string{`a\"b`, `\\`, `\\\"`, `\u0022`, `]}`, `\\\\`}
 	var items, want []string
@@ -284,8 +284,8 @@ func TestBordersOfReads(t *testing.T) {
 	}
 }
 
-// TestManyUndecodable checks a list with more undecodable objects than are remembered. After it no event about any
-// object ends the watch, since each would lead to another list. No more keys are kept.
+// TestManyUndecodable checks a list with more undecodable objects than the ListerWatcher remembers. After it no event
+// ends the watch, since each ended watch would cause another list. No further keys are remembered.
 func TestManyUndecodable(t *testing.T) {
 	var items []string
 	for n := range 10_001 {
@@ -306,7 +306,8 @@ func TestManyUndecodable(t *testing.T) {
 			t.Errorf("%s: events %+v", name, events)
 		}
 	}
-	// One object becomes decodable, so the limit is no longer reached. The last object was never remembered.
+	// One object becomes decodable, so fewer keys than the limit are remembered. The last object of the list was never
+	// remembered.
 	a.body = append(formats["JSON"].frame([]byte(pod("p0", "1")), watch.Modified),
 		formats["JSON"].frame([]byte(pod("p10000", `"high"`)), watch.Modified)...)
 	w, err := lw.WatchWithContext(t.Context(), metav1.ListOptions{})

@@ -25,7 +25,7 @@ import (
 	"github.com/larder-dev/larder/reflector/wire"
 )
 
-// pod returns the JSON of a pod with the given spec.priority.
+// pod returns the JSON of a pod whose spec.priority is the given text, which may have the wrong type.
 func pod(name, priority string) string {
 	return fmt.Sprintf(`{"kind":"Pod","apiVersion":"v1","metadata":{"name":%q,"namespace":"n","uid":"u",`+
 		`"resourceVersion":"5"},"spec":{"priority":%s}}`, name, priority)
@@ -36,7 +36,8 @@ func podList(items ...string) []byte {
 		strings.Join(items, ","))
 }
 
-// TestOneUndecodableOfAList checks that the other objects are listed, and that the error names the field.
+// TestOneUndecodableOfAList checks a list with one object that cannot be decoded: the other objects are listed, and the
+// error names the field.
 func TestOneUndecodableOfAList(t *testing.T) {
 	a := &answer{contentType: runtime.ContentTypeJSON, body: podList(pod("a", "1"), pod("b", `"secret"`), pod("c", "3"))}
 	list, err := a.listWatch(t, &corev1.Pod{}).ListWithContext(t.Context(), metav1.ListOptions{})
@@ -58,8 +59,8 @@ func TestOneUndecodableOfAList(t *testing.T) {
 	}
 }
 
-// TestUndecodableEvent checks that an undecodable object ends the watch with client-go's error for that, unless a list
-// has reported the object. Its deletion is delivered.
+// TestUndecodableEvent checks that an event whose object cannot be decoded ends the watch with client-go's error for
+// that, unless a list has reported the object before. The DELETED event of the object is delivered.
 func TestUndecodableEvent(t *testing.T) {
 	a := &answer{contentType: runtime.ContentTypeJSON}
 	lw := a.listWatch(t, &corev1.Pod{})
@@ -112,8 +113,8 @@ func TestUndecodableEvent(t *testing.T) {
 	}
 }
 
-// TestOnlyACutOffListIsCutOff checks that a list that could be read to its end does not have the error of an answer
-// that broke off, for which a reflector asks for smaller pages.
+// TestOnlyACutOffListIsCutOff checks that a list that could be read to its end is not reported as an answer that broke
+// off. A reflector would request smaller pages for that error.
 func TestOnlyACutOffListIsCutOff(t *testing.T) {
 	for name, tt := range map[string]struct {
 		body string
@@ -134,7 +135,7 @@ func TestOnlyACutOffListIsCutOff(t *testing.T) {
 	}
 }
 
-// measure is an empty part of a body that measures the heap when it is read.
+// measure is an empty part of an answer's body. When it is read, it measures the size of the heap.
 type measure struct{ heap uint64 }
 
 func (m *measure) Read([]byte) (n int, err error) {
@@ -145,12 +146,12 @@ func (m *measure) Read([]byte) (n int, err error) {
 	return 0, io.EOF
 }
 
-// TestListIsNotHeld checks that the JSON of a list of custom resources, whose kind comes after its items, is not held
-// until the end.
+// TestListIsNotHeld checks that the JSON of a long list is not held in memory until its end, although the kind comes
+// after the items, as in lists of custom resources.
 func TestListIsNotHeld(t *testing.T) {
 	const items, size = 400, 100 << 10
 	parts := []io.Reader{strings.NewReader(`{"apiVersion":"g/v1","items":[`)}
-	space := bytes.Repeat([]byte(" "), size) // no payload contains it
+	space := bytes.Repeat([]byte(" "), size) // white space, which no object's payload contains
 	for n := range items {
 		parts = append(parts, strings.NewReader(strings.Repeat(",", min(n, 1))+fmt.Sprintf(
 			`{"apiVersion":"g/v1","kind":"Thing","metadata":{"name":"a%d"}`, n)), bytes.NewReader(space), strings.NewReader("}"))
@@ -166,7 +167,7 @@ func TestListIsNotHeld(t *testing.T) {
 	}
 }
 
-// listThings lists from a server that answers with body.
+// listThings makes a list request to a server whose answer has this body.
 func listThings(t *testing.T, body io.Reader) []runtime.Object {
 	t.Helper()
 	config := (&answer{}).config()
@@ -186,8 +187,8 @@ func listThings(t *testing.T, body io.Reader) []runtime.Object {
 	return list.(*wire.List).Items
 }
 
-// TestItemsWaitForTheirKind checks that items without a kind get their list's kind, however many precede it. Items with
-// a kind keep it. All stay in order.
+// TestItemsWaitForTheirKind checks that items without a kind receive their list's kind, however many items precede it.
+// Items with a kind of their own keep it. All items stay in order.
 func TestItemsWaitForTheirKind(t *testing.T) {
 	var body strings.Builder
 	body.WriteString(`{"items":[`)

@@ -48,12 +48,12 @@ func TestMain(m *testing.M) {
 
 var seed = flag.Int64("larder.seed", 0, "seed of the generated objects; 0 takes the time")
 
-// answer is a server that gives every request the same answer.
+// answer is an HTTP server that gives every request the same answer.
 type answer struct {
 	contentType string
 	body        []byte
-	stream      io.Reader     // if set, replaces body
-	seen        *http.Request // the last request
+	stream      io.Reader     // if set, the answer's body is this stream
+	seen        *http.Request // the last request that the server received
 }
 
 func (a *answer) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -99,7 +99,7 @@ func (a *answer) listWatch(t testing.TB, example runtime.Object) cache.ListerWat
 	}, codec.NewSent(c, example, true))
 }
 
-// format is one of the formats in which a server sends typed objects.
+// format is one of the formats (JSON, protobuf) in which a server sends typed objects.
 type format struct {
 	contentType string
 	encode      func(t testing.TB, obj runtime.Object) []byte
@@ -260,7 +260,7 @@ func testEvents(t *testing.T, f format, kind schema.GroupVersionKind, example ru
 	}
 }
 
-// all returns the events until the watch ends.
+// all returns all events of a watch until it ends.
 func all(w watch.Interface) (events []watch.Event) {
 	for ev := range w.ResultChan() {
 		events = append(events, ev)
@@ -268,7 +268,7 @@ func all(w watch.Interface) (events []watch.Event) {
 	return events
 }
 
-// same compares an object with client-go's, which may have an apiVersion and kind.
+// same checks that an object equals client-go's. client-go's object may have an apiVersion and kind in addition.
 func same(t *testing.T, have, want runtime.Object) {
 	t.Helper()
 	got, err := entry.Decoded(have)
@@ -342,7 +342,7 @@ func TestUnstructuredAsClientGo(t *testing.T) {
 	}
 }
 
-// bodies returns a small list in each format.
+// bodies returns the bytes of a small list in each format.
 func bodies(t testing.TB) map[string][]byte {
 	out := map[string][]byte{}
 	for name, f := range formats {
@@ -358,14 +358,15 @@ func bodies(t testing.TB) map[string][]byte {
 	return out
 }
 
-// TestCutOff checks that an answer that breaks off at any byte is an error that a reflector recognizes as such.
+// TestCutOff checks that an answer that breaks off at any byte is an error, and that a reflector recognizes it as an
+// answer that broke off.
 func TestCutOff(t *testing.T) {
 	for name, whole := range bodies(t) {
 		for n := range len(whole) {
 			a := &answer{contentType: formats[name].contentType, body: whole[:n]}
 			_, err := a.listWatch(t, &metav1.PartialObjectMetadata{}).ListWithContext(t.Context(), metav1.ListOptions{})
 			switch {
-			case err == nil && name == "protobuf": // no length marks its end; HTTP does
+			case err == nil && name == "protobuf": // protobuf has no mark of a list's end; HTTP has
 			case err == nil:
 				t.Errorf("%s of %d bytes is a list after %d", name, len(whole), n)
 			case !strings.Contains(err.Error(), "reading response body") && !strings.Contains(err.Error(), "list"):
@@ -375,7 +376,7 @@ func TestCutOff(t *testing.T) {
 	}
 }
 
-// TestRefused checks that an answer that is not a list, or cannot be read, is an error that says so.
+// TestRefused checks that an answer that is not a list, or cannot be read, is an error with that reason.
 func TestRefused(t *testing.T) {
 	status := &metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Code: 410, Reason: metav1.StatusReasonExpired,
@@ -413,7 +414,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestWatchOfGarbage checks that a watch whose answer cannot be read ends, and with which error.
+// TestWatchOfGarbage checks with which error a watch ends if the server's answer cannot be read.
 func TestWatchOfGarbage(t *testing.T) {
 	for name, tt := range map[string]struct {
 		body, want string
@@ -448,7 +449,7 @@ func TestWatchOfGarbage(t *testing.T) {
 	}
 }
 
-// endless is a body that blocks until it is closed.
+// endless is the body of an answer that blocks until it is closed.
 type endless struct{ closed chan struct{} }
 
 func (e endless) Read([]byte) (int, error) { <-e.closed; return 0, errors.New("closed") }
@@ -489,7 +490,8 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// FuzzList checks that any answer is a list or an error, and that the objects of a list decode, or fail to.
+// FuzzList checks that any answer to a list request is a list or an error, and that each object of a list is decoded or
+// reports an error.
 func FuzzList(f *testing.F) {
 	for _, body := range bodies(f) {
 		f.Add(body)
@@ -516,7 +518,7 @@ func FuzzList(f *testing.F) {
 	})
 }
 
-// FuzzWatch checks that a watch ends after any answer.
+// FuzzWatch checks that a watch ends after any answer to the watch request.
 func FuzzWatch(f *testing.F) {
 	obj := &metav1.PartialObjectMetadata{
 		TypeMeta: metav1.TypeMeta{Kind: "PartialObjectMetadata", APIVersion: "meta.k8s.io/v1"}, ObjectMeta: metav1.ObjectMeta{Name: "a"},
