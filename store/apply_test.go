@@ -133,7 +133,7 @@ func TestApplySkipsInvalidObjects(t *testing.T) {
 	if len(info.Newest) != 1 || info.Newest[0].Key != "a/z" {
 		t.Errorf("newest: %+v", info.Newest)
 	}
-	// The old state can still be deleted, and its entry with it.
+	// The old object, which is still stored, and its index entry can be deleted.
 	apply(t, c, "21", remove("a/x", "21"))
 	if keys, err := c.IndexKeys(context.Background(), "color", "red"); err != nil || len(keys) != 0 {
 		t.Errorf("red: %q, %v", keys, err)

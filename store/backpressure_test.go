@@ -140,7 +140,7 @@ func TestDropFromAFullFile(t *testing.T) {
 		}
 	}
 	first := fillUp(gone, "a")
-	fillUp(kept, "a") // until the file is full
+	fillUp(kept, "a") // applies pods until the file is full
 	before, _, err := s.Size()
 	if err != nil {
 		t.Fatal(err)

@@ -41,8 +41,8 @@ type changelogModel struct {
 
 	rv   int
 	uids int
-	now  map[string]string // uid@rv of each key on the server
-	sent []sentOp          // all events since the beginning
+	now  map[string]string // UID and resourceVersion (uid@rv) of each object on the server, by key
+	sent []sentOp          // all events that the server has sent
 }
 
 type sentOp struct {
@@ -109,7 +109,7 @@ func (m *changelogModel) apply(e sentOp) {
 	m.must("apply", err)
 }
 
-// relist lists the server's state.
+// relist replaces the collection's contents by a list of the server's state.
 func (m *changelogModel) relist() {
 	r, err := m.c.BeginReplace(context.Background(), store.ReplaceOptions{})
 	m.must("list", err)
@@ -131,7 +131,7 @@ func (m *changelogModel) pod(key string) *corev1.Pod {
 	return storetest.Pod(key, string(uid), string(rv), storetest.ColorLabel, string(uid))
 }
 
-// change sends a random event.
+// change makes the server send a random event, and applies it.
 func (m *changelogModel) change() {
 	key := rapid.SampledFrom(changelogKeys).Draw(m.T, "key")
 	kind := rapid.SampledFrom([]string{"write", "write", "delete", "recreate"}).Draw(m.T, "kind")
@@ -233,7 +233,7 @@ func (m *changelogModel) repair() {
 	}
 }
 
-// crash sets the store back to the state in the file.
+// crash loses all uncommitted changes: it reopens the file as the last commit has left it.
 func (m *changelogModel) crash() {
 	data, err := os.ReadFile(m.path())
 	m.must("read", err)
@@ -265,7 +265,7 @@ func (m *changelogModel) read(name string, pages int) {
 			m.must("acknowledge", err)
 		}
 	}
-	if m.o.CommitInterval < 0 { // with a CommitInterval, other steps of the model flush
+	if m.o.CommitInterval < 0 { // with a positive CommitInterval, other steps of the model commit the changes
 		m.must("flush", m.s.Flush(ctx))
 	}
 }

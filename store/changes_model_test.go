@@ -16,7 +16,7 @@ import (
 // sinceModel is a reader in the model test. It reads the changes since its last read with View.Changes. If these are no
 // longer kept, it lists all objects.
 type sinceModel struct {
-	objects map[string]string // uid@rv of each key; nil before the first list
+	objects map[string]string // UID and resourceVersion (uid@rv) of each object, by key; nil before the first list
 	seq     uint64
 	// damaged is true after the file was damaged: rewritten objects may then count as created.
 	damaged bool

@@ -42,7 +42,7 @@ func TestShorterRetentionAndRebuild(t *testing.T) {
 		if err := s.Rebuild(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		want.Last++ // the write of a/z, which was dirty during the rebuild
+		want.Last++ // Rebuild commits the dirty write of a/z, which is one more change
 		if k := kept(t, s, c); k != want {
 			t.Errorf("%+v after a rebuild, was %+v", k, want)
 		}

@@ -12,7 +12,7 @@ import (
 func TestScrubRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, many, _ := filled(t, store.AtOnce(store.Options{}))
-		mustUpdate(t, many) // 10 MB of objects
+		mustUpdate(t, many) // gives the collection 10 MB of objects
 		size, _, err := s.Size()
 		if err != nil {
 			t.Fatal(err)

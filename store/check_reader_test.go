@@ -122,7 +122,7 @@ func scrubDuringWrites(t *testing.T, lose bool, also interference) {
 		flush(t, s)
 	}
 	for range 50 {
-		change() // to create tombstones
+		change() // creates tombstones for the Scrub to read
 	}
 	scrubbed := make(chan error, 1)
 	go func() { scrubbed <- s.Scrub(t.Context()) }()

@@ -20,7 +20,7 @@ const day = 24 * time.Hour
 // jumper is a store whose wall clock a test can set to any time.
 type jumper struct {
 	path  string
-	ahead atomic.Int64 // wall clock minus true time, in nanoseconds
+	ahead atomic.Int64 // difference of the fake wall clock to the true time, in nanoseconds
 	s     *store.Store
 	c     *store.Collection
 	rv    int

@@ -205,7 +205,7 @@ func TestSlowDisk(t *testing.T) {
 			time.Since(begun) != 10*time.Second {
 			t.Errorf("after %v: %v", time.Since(begun), err)
 		}
-		apply(t, c, "2", upsert("a/x", "2")) // few enough changes that Apply does not wait
+		apply(t, c, "2", upsert("a/x", "2")) // the batch is far below the limits at which Apply waits
 		changed = s.Committed()
 		if err := finish(); err != nil {
 			t.Error(err)

@@ -41,7 +41,7 @@ func TestCollectionSurvivesReopening(t *testing.T) {
 	}
 
 	s = storetest.OpenFile(t, path, store.Options{})
-	o.Resource = entry.ResourceInfo{} // a process without Resource keeps the stored one
+	o.Resource = entry.ResourceInfo{} // a process that does not set Resource keeps the stored ResourceInfo
 	if c, err = s.Collection(context.Background(), storetest.Pods, o); err != nil {
 		t.Fatal(err)
 	}

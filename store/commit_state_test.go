@@ -130,7 +130,7 @@ func TestCommitCoversItsObjectsOnly(t *testing.T) {
 		go func() { results <- s.PutDocument(ctx, "other", []byte("write")) }()
 		<-entered
 		go func() { results <- s.Flush(ctx) }()
-		synctest.Wait() // until the commit waits for the other write
+		synctest.Wait() // until the commit waits for the other write to end
 		apply(t, c, "3", upsert("a/y", "3"))
 		apply(t, c, "4")
 		release()

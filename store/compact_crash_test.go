@@ -90,7 +90,7 @@ func TestKilledWhileCompacting(t *testing.T) {
 	kills := soaked(6, 100)
 	last, copies := uint64(0), 0
 	for kill := 0; kill < kills || copies == 0 && kill < 20*kills; kill++ {
-		// further, later kills, until one has interrupted the copy
+		// Further, later kills, until one has interrupted the copy of a compaction.
 		said := killChild(t, "compact", path, time.Duration(random.IntN(40_000*(1+kill/kills)))*time.Microsecond)
 		copies += len(disk.Beside(path, disk.SuffixNew))
 		s, err := store.Open(path, store.Options{Logger: &quiet})

@@ -42,7 +42,7 @@ func thinned(t *testing.T, o store.Options) (s *store.Store, many, few *store.Co
 	return s, many, few
 }
 
-// mustUpdate gives each pod of many a large annotation.
+// mustUpdate gives each pod of the collection many a large annotation.
 func mustUpdate(t *testing.T, many *store.Collection) {
 	t.Helper()
 	batch := entry.Batch{ResourceVersion: "8000"}

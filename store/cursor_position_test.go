@@ -95,7 +95,7 @@ func TestPositionIsInTheNextCommit(t *testing.T) {
 			}
 			first := func() { acknowledge(t, f, want-1, nil) }
 			test.acknowledge(t, s, c, first, func() { acknowledge(t, f, want, map[string]uint64{"a/x": 1}) })
-			if _, _, err := s.Size(); err != nil { // unless the test has closed the store already
+			if _, _, err := s.Size(); err != nil { // the test has already closed the store
 				s = storetest.OpenFile(t, path, byHand())
 			}
 			if got := committedPosition(t, s); got.Seq != want || !maps.Equal(got.Failing, map[string]uint64{"a/x": 1}) {

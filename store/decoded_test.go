@@ -135,7 +135,8 @@ func (p pairing) Decode(data []byte) (k8sruntime.Object, error) {
 	select {
 	case p.arrived <- struct{}{}:
 	case <-p.arrived:
-	case <-time.After(time.Minute): // in fake time this passes only when every goroutine waits
+	// In fake time, a minute passes only when every goroutine waits: no second Decode will come.
+	case <-time.After(time.Minute):
 		p.alone()
 	}
 	return p.Codec.Decode(data)

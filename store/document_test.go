@@ -33,7 +33,7 @@ func mustPutDocument(t *testing.T, s *store.Store, name, data string) {
 	}
 }
 
-// large is a document of many pages.
+// large is the contents of a document that needs many pages of the file.
 var large = strings.Repeat("0123456789abcdef", 10_000)
 
 // TestDocument checks that documents can still be read after a compaction, a rebuild and a restart, and that
@@ -155,7 +155,7 @@ func TestDamagedDocument(t *testing.T) {
 	mustPutDocument(t, s, "e", "short")
 	damage := func() {
 		t.Helper()
-		patch(t, s, func(data []byte) { // damages all copies of the document, in free pages too
+		patch(t, s, func(data []byte) { // damages all copies of the document, also those in free pages
 			for rest := data; ; rest = rest[len(large):] {
 				at := bytes.Index(rest, []byte(large[:100]))
 				if at < 0 {
@@ -181,7 +181,7 @@ func TestDamagedDocument(t *testing.T) {
 	if got := mustDocument(t, s, "d"); string(got) != large {
 		t.Errorf("%d bytes", len(got))
 	}
-	if _, err := s.Compact(t.Context()); err != nil { // removes free pages with old copies
+	if _, err := s.Compact(t.Context()); err != nil { // removes the free pages that have old copies of the document
 		t.Fatal(err)
 	}
 	damage()
@@ -201,7 +201,8 @@ func TestDamagedDocument(t *testing.T) {
 // itself.
 func TestRebuildBesideDocuments(t *testing.T) {
 	s, many, _ := filled(t, store.Options{})
-	for _, name := range []string{"a", "b", "c", "d", "e"} { // large enough for a branch page in the bucket
+	// Several large names, so that the documents' bucket has a branch page.
+	for _, name := range []string{"a", "b", "c", "d", "e"} {
 		mustPutDocument(t, s, strings.Repeat(name, 700), strings.Repeat("x", 3000))
 	}
 	patched := 0

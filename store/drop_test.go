@@ -39,7 +39,7 @@ const dropPods = dropAtOnce + 500
 // smallStep is the number of bytes of a dropped collection that one transaction removes in these tests.
 const smallStep = 64 << 10
 
-// inSmallSteps returns o with the step size smallStep.
+// inSmallSteps returns options with which a Drop removes few bytes (smallStep) in each transaction.
 func inSmallSteps(o store.Options) store.Options { return store.WithDropStep(o, smallStep) }
 
 // fillToDrop makes a complete collection of dropPods objects, with an index.

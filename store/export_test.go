@@ -48,7 +48,7 @@ func TakeWriter(s *Store) (release func(), err error) {
 func OnRelease(s *Store, fn func()) { s.file.OnRelease = fn }
 
 // WaitBackground waits until the background work of s has ended, except the check of the file's identity.
-func WaitBackground(s *Store) { s.file.WaitBackground(1) } // 1 job never ends: the check of the file's identity
+func WaitBackground(s *Store) { s.file.WaitBackground(1) } // the identity check of the file never ends: leave 1
 
 // handleOf returns the current open file of s.
 func handleOf(s *Store) (h *boltfile.Handle) {
@@ -83,7 +83,7 @@ func NoSync(s *Store) {
 	_ = tx.Rollback()
 }
 
-// NoSyncImport is NoSync for the store of an Import.
+// NoSyncImport turns off fsync for the store that an Import writes.
 func NoSyncImport(i *Import) { NoSync(i.store) }
 
 // AtOnce returns o for a store whose Apply commits before it returns.

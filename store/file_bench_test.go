@@ -76,7 +76,7 @@ func (f *fileBench) close(b *testing.B) {
 	}
 }
 
-// fill lists all pods, and returns the duration of the write.
+// fill lists all pods into the store, and returns the duration of the writes.
 func (f *fileBench) fill(b *testing.B) (took time.Duration) {
 	b.Helper()
 	ctx := context.Background()

@@ -159,7 +159,7 @@ func dataKeys(s *store.Store) (ids []uint64, err error) {
 	return ids, err
 }
 
-// wantPages verifies every page of the store's file.
+// wantPages verifies every page of the store's file with package boltcheck.
 func wantPages(t *testing.T, s *store.Store) {
 	t.Helper()
 	f, err := os.Open(s.Path())
@@ -204,7 +204,8 @@ func closedCleanly(t *testing.T, path string) (clean bool) {
 // mustCrash returns a copy of the file of s, as a crash would leave it now.
 func mustCrash(t *testing.T, s *store.Store) (path string) {
 	t.Helper()
-	err := store.ViewFile(t.Context(), s, func(*bolt.Tx) error { // the file does not grow during a read transaction
+	// In a read transaction, since the file does not grow meanwhile.
+	err := store.ViewFile(t.Context(), s, func(*bolt.Tx) error {
 		data, err := os.ReadFile(s.Path())
 		if err != nil {
 			return err

@@ -15,14 +15,14 @@ func TestFileSizeLimit(t *testing.T) {
 	runChild(t, "file-size-limit", filepath.Join(t.TempDir(), "store"))
 }
 
-// mountSmall mounts a tmpfs of 8 MiB. It returns false unless the test runs as root. The tests of MaxSize need no
-// privileges.
+// mountSmall mounts a file system of 8 MiB in memory (tmpfs). It returns false unless the test runs as root. The tests
+// of Options.MaxSize need no privileges.
 func mountSmall(t *testing.T) (dir string, ok bool) {
 	t.Helper()
 	return mountWith(t, "size=8m")
 }
 
-// mountWith is mountSmall with other mount options.
+// mountWith mounts a small tmpfs with further mount options. It returns false unless the test runs as root.
 func mountWith(t *testing.T, options string) (dir string, ok bool) {
 	t.Helper()
 	dir = t.TempDir()

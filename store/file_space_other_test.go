@@ -4,5 +4,5 @@ package store_test
 
 import "testing"
 
-// mountSmall mounts nothing on this system.
+// mountSmall returns false: the tests mount no file system on this operating system.
 func mountSmall(*testing.T) (dir string, ok bool) { return "", false }

@@ -113,7 +113,7 @@ func compact(t *testing.T, path string) string {
 	return path + "-compact"
 }
 
-// used returns the offset at which the last page in use ends.
+// used returns the offset in the file at which the last bbolt page in use ends.
 func used(t *testing.T, path string) int64 {
 	t.Helper()
 	f, err := os.Open(path)

@@ -70,7 +70,7 @@ func stateSize(rv string) int {
 	return 1000 + n
 }
 
-// list lists objects with these names.
+// list replaces the collection's contents by a list with these objects.
 func (h *historyHarness) list(ctx context.Context, names ...string) {
 	h.t.Helper()
 	clear(h.truth)
@@ -91,7 +91,7 @@ func (h *historyHarness) list(ctx context.Context, names ...string) {
 	}
 }
 
-// set writes objects as events of a watch; remove deletes them.
+// set applies watch events that create or update these objects; remove applies events that delete them.
 func (h *historyHarness) set(names ...string) {
 	h.t.Helper()
 	var b entry.Batch
@@ -270,7 +270,7 @@ func historyOutlivesRestarts(t *testing.T, rt *rapid.T) {
 	must(h.c.RetainChanges(t.Context(), time.Hour))
 	h.rv = 10
 	h.list(t.Context(), rapid.SampledFrom([][]string{nil, {"a"}, {"c", "a"}}).Draw(rt, "listed")...)
-	must(h.store.Flush(t.Context())) // the history goes back to the commit of the list
+	must(h.store.Flush(t.Context())) // the history begins with the commit of the list
 	moments, oldest := map[int]map[string]string{h.rv: maps.Clone(h.truth)}, h.rv
 	name := rapid.SampledFrom([]string{"a", "b", "c"})
 	batch := func(rt *rapid.T) {

@@ -54,7 +54,7 @@ func importOne(ctx context.Context, from *store.Store, i *store.Import, info ent
 		return err
 	}
 	err := from.Records(ctx, info.Identity, "", func(r entry.Entry) error {
-		defer clear(r.Payload) // overwritten after Add, which must not keep the payload
+		defer clear(r.Payload) // Add must have copied the payload
 		return i.Add(ctx, r)
 	})
 	if err != nil {
@@ -340,7 +340,7 @@ func TestImportWhereAFileIs(t *testing.T) {
 // TestImportWithoutSpace checks that an import that runs out of space leaves no file.
 func TestImportWithoutSpace(t *testing.T) {
 	from, many, _ := filled(t, store.AtOnce(store.Options{}))
-	mustUpdate(t, many) // 10 MB of objects
+	mustUpdate(t, many) // gives the collection 10 MB of objects
 	limits := map[string]store.ImportOptions{"MaxSize": {Store: store.Options{Logger: &quiet, MaxSize: 4 << 20}}}
 	dirs := map[string]string{"MaxSize": t.TempDir()}
 	if dir, ok := mountSmall(t); ok {

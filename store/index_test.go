@@ -19,7 +19,7 @@ import (
 	"github.com/larder-dev/larder/store/memory"
 )
 
-// session opens the collection of pods as a new process would.
+// session opens the collection of pods as a new process with these indexers would.
 func session(t *testing.T, s *store.Store, indexers cache.Indexers, versions map[string]string) *store.Collection {
 	t.Helper()
 	c, err := s.Collection(context.Background(), storetest.Pods, store.CollectionOptions{
@@ -184,7 +184,7 @@ func TestUnusedIndexIsRemoved(t *testing.T) {
 	}
 	c.Close()
 
-	c = session(t, s, nil, nil) // a process that writes without the index
+	c = session(t, s, nil, nil) // the next process writes without using the index
 	apply(t, c, "100", upsert("ns0/pod0000", "100", storetest.ColorLabel, "blue"), remove("ns1/pod0001", "100"))
 	if names, err := indexBuckets(c); err != nil || !slices.Contains(names, "color") {
 		t.Errorf("dropped at once: %q, %v", names, err)

@@ -249,7 +249,8 @@ func TestIndexesAreBuiltTogether(t *testing.T) {
 func TestBuildHoldsOnePage(t *testing.T) {
 	for name, test := range map[string]struct{ objects, bytes, every, most int }{
 		"Small": {objects: soaked(1600, 3500), bytes: 10, every: 50, most: 1000},
-		"Large": {objects: soaked(100, 150), bytes: 100_000, every: 5, most: 42}, // a page has about 4 MiB
+		// A page of objects has about 4 MiB, so 42 objects.
+		"Large": {objects: soaked(100, 150), bytes: 100_000, every: 5, most: 42},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := storetest.Open(t, store.Options{})

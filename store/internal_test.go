@@ -45,7 +45,7 @@ func mustOpenInside(t *testing.T, s *Store, id entry.Identity, r Residency) *Col
 	return c
 }
 
-// late is the identity of a collection that is opened later.
+// late returns the identity of a collection that is opened later than the first.
 func late() entry.Identity {
 	return entry.Identity{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "pods"},
 		Namespace: "late"}

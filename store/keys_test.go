@@ -38,7 +38,7 @@ func namesOf(k *seal.Keys) []string {
 	return strings.Split(strings.TrimPrefix(k.String(), "keys "), ", ")
 }
 
-// named reports whether the keys of k have exactly these names.
+// named reports whether the encryption keys in k have exactly these names.
 func named(k *seal.Keys, names ...string) bool {
 	all := namesOf(k)
 	for i, printed := range all {

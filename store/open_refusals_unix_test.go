@@ -33,7 +33,7 @@ type messages struct {
 	all []string // the messages so far; guarded by mu
 }
 
-// logger returns a logger that adds to m, down to a verbosity.
+// logger returns a logger that adds to m all messages up to a verbosity.
 func (m *messages) logger(verbosity int) *logr.Logger {
 	l := funcr.New(func(_, args string) {
 		m.mu.Lock()
@@ -420,7 +420,7 @@ func TestRollbackThatPanics(t *testing.T) {
 			at := pagesOf(t, data)["freelist"][0]
 			clear(data[at : at+filePageSize])
 		})
-		return tx.Bucket(disk.Root).Put([]byte("k"), make([]byte, 50<<20)) // larger than the file may become
+		return tx.Bucket(disk.Root).Put([]byte("k"), make([]byte, 50<<20)) // a value larger than the maximum size of the file
 	})
 	if !isDamaged(err) || !isDamaged(s.Err()) {
 		t.Errorf("write: %v; Err: %v", err, s.Err())
@@ -473,7 +473,7 @@ type laterProvider struct {
 	*seal.Keys
 	asked                int
 	secondCurrent, wraps error
-	short                bool // whether Unwrap returns half a key
+	short                bool // whether Unwrap returns only half of the data key
 }
 
 func (p *laterProvider) CurrentKey(ctx context.Context) (string, error) {

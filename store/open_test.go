@@ -43,7 +43,7 @@ func mustOpen(t *testing.T, path string, o store.Options) *store.Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = s.Close() }) // no effect if the test has closed it
+	t.Cleanup(func() { _ = s.Close() }) // does nothing if the test has closed the store already
 	return s
 }
 
@@ -73,7 +73,7 @@ func put(s *store.Store, value []byte, keys ...string) error {
 	})
 }
 
-// readAll returns the contents of put's bucket.
+// readAll returns the values that put has stored, by key.
 func readAll(s *store.Store) (map[string][]byte, error) {
 	all := map[string][]byte{}
 	err := store.ViewFile(context.Background(), s, func(tx *bolt.Tx) error {
@@ -95,7 +95,7 @@ func readAll(s *store.Store) (map[string][]byte, error) {
 	return all, err
 }
 
-// filesIn lists a directory.
+// filesIn returns the names of the files in a directory.
 func filesIn(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -402,7 +402,7 @@ func TestCloseWaitsForTheVerification(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leave, closed := make(chan struct{}), make(chan error, 1)
 		var begun atomic.Bool
-		logger := funcr.New(func(_, args string) { // the verification calls this logger
+		logger := funcr.New(func(_, args string) { // the background verification writes to this logger
 			if strings.Contains(args, "Background work") && strings.Contains(args, "verify the file") {
 				begun.Store(true)
 				<-leave

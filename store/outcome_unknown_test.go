@@ -125,7 +125,7 @@ func TestLoadingDuringAnUnknownOutcome(t *testing.T) {
 		written := make(chan error, 1)
 		go func() { written <- applyPod(t, c, podAt(0, "2000")) }()
 		<-entered
-		read() // lets the objects be loaded in their state before the write
+		read() // loads the objects as they were before the write
 		synctest.Wait()
 		release()
 		if err := <-written; !errors.Is(err, store.ErrOutcomeUnknown) {

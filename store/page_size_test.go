@@ -24,7 +24,7 @@ var every = 1
 // size.
 func scaled(n int) int { return n * filePageSize / defaultPageSize }
 
-// otherPageSize is bbolt's default on macOS.
+// otherPageSize is bbolt's default page size on macOS.
 const otherPageSize = 16 << 10
 
 // TestOtherPageSize repeats all tests that damage or copy files, with another page size: all readers of pages must use

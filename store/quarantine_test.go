@@ -87,7 +87,7 @@ func populate(t *testing.T, clean bool) populatedFile {
 	return populatedFile{data, all}
 }
 
-// pagesOf returns the offsets of the pages in use, by kind.
+// pagesOf returns the offsets of the bbolt pages in use, by kind of page.
 func pagesOf(t *testing.T, data []byte) map[string][]int {
 	t.Helper()
 	f, err := boltcheck.Open(bytes.NewReader(data), int64(len(data)))
@@ -183,7 +183,7 @@ func TestFlippedBits(t *testing.T) {
 		for i := range tries / every {
 			off, bit := offsets[random.IntN(len(offsets))], random.IntN(200*8)
 			if i < tries/3/every {
-				bit = random.IntN(16 * 8) // in the page's header
+				bit = random.IntN(16 * 8) // flips a bit in the page's header
 			}
 			path := writeFlipped(t, filepath.Join(t.TempDir(), "store"), data, off+bit/8, 1<<(bit%8))
 			noticed[survive(t, path, fmt.Sprintf("%s page at %d, bit %d", kind, off, bit))]++

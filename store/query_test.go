@@ -213,7 +213,7 @@ func TestQueryReportsUnreadableObjects(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, labels := range []string{"", "tier=front"} {
-		// A View with another codec than the objects were stored with.
+		// The View uses another codec than the one that wrote the objects.
 		v, err := s.ViewWith(t.Context(), storetest.Pods, codec.Unstructured())
 		if err != nil {
 			t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// patch edits the file of an open store.
+// patch changes bytes of the file of an open store.
 func patch(t *testing.T, s *store.Store, change func(data []byte)) {
 	t.Helper()
 	data, err := os.ReadFile(s.Path())
@@ -22,7 +22,7 @@ func patch(t *testing.T, s *store.Store, change func(data []byte)) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for at := 0; at < len(data); at += 4096 { // writes changed blocks only
+	for at := 0; at < len(data); at += 4096 { // write only the blocks that change has modified
 		if page := data[at:min(at+4096, len(data))]; !bytes.Equal(page, before[at:at+len(page)]) {
 			if _, err := f.WriteAt(page, int64(at)); err != nil {
 				t.Fatal(err)

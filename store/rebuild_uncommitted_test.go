@@ -34,7 +34,7 @@ func TestRebuildWithUncommittedChanges(t *testing.T) {
 	}
 	damageRecord(t, c, "namespace-1/pod-0001")
 	refused := errors.New("from the test")
-	g.Fail(func() error { return refused }) // fails the commit at the end of Rebuild
+	g.Fail(func() error { return refused }) // makes the commit at the end of Rebuild fail
 	if err := s.Rebuild(t.Context()); err != nil {
 		t.Fatal(err)
 	}

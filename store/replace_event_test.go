@@ -56,12 +56,12 @@ func testEventsDuringARelist(t *testing.T, c store.Interface, cold bool) {
 		t.Fatal(err)
 	}
 	wantStrings(t, "what is stored", list(t, c),
-		"a/3 uid=uid-a/3 rv=10", // an event during the list was older than the listed state
+		"a/3 uid=uid-a/3 rv=10", // as listed; an event during the list had an older state
 		"a/4 uid=uid-a/4 rv=32", // from an event; the list did not have the object
-		"a/6 uid=uid-a/6 rv=21", // from an event that was newer than the page
-		"a/7 uid=uid-a/7 rv=13", // from a page; an earlier event was older
+		"a/6 uid=uid-a/6 rv=21", // from an event, which was newer than the listed state
+		"a/7 uid=uid-a/7 rv=13", // as listed; an event before the page had an older state
 		"a/9 uid=uid-a/9 rv=30",
-		// Not b/1, which an event deleted after its page was read.
+		// b/1 is missing, since an event deleted it after its page was read.
 		"b/2 uid=uid-b/2 rv=35") // recreated before its page was read, after an event had deleted it
 }
 

@@ -24,7 +24,7 @@ func podsOf(ops ...entry.Op) []runtime.Object {
 	return items
 }
 
-// relist lists one page of items and commits it.
+// relist lists the items in one page and commits the list. It returns the reported changes.
 func relist(t *testing.T, c store.Interface, o store.ReplaceOptions, rv string, items ...entry.Op) []entry.Change {
 	t.Helper()
 	r, err := c.BeginReplace(context.Background(), o)

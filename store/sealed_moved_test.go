@@ -42,7 +42,7 @@ func TestSealedRecordOfAnotherCollection(t *testing.T) {
 func TestTokensHideValues(t *testing.T) {
 	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{Encryption: sealing(t, mustKey(t, ""))})
 	fn := func(obj any) ([]string, error) { return []string{obj.(*corev1.Pod).Annotations["value"]}, nil }
-	const idLen, hashLen = 8, 32 // a token is the data key's id, followed by the keyed hash
+	const idLen, hashLen = 8, 32 // lengths of a token's parts: the data key's id, and the keyed hash
 	seen := map[string]string{}
 	for name, id := range map[string]func() (*store.Collection, error){
 		"pods": func() (*store.Collection, error) {

@@ -43,7 +43,7 @@ func newHiddenWords(dir string) *hiddenWords {
 	return &hiddenWords{dir: dir, forms: map[string][][]byte{}, found: map[string]string{}}
 }
 
-// word returns a new word for the place that what describes.
+// word returns a new word to hide in a place, which what describes.
 func (p *hiddenWords) word(what string) string {
 	word := "larder-planted-" + strings.ReplaceAll(what, " ", "-") + "-0123456789"
 	p.add(what, []byte(word))
@@ -61,7 +61,7 @@ func (p *hiddenWords) add(what string, word []byte) {
 	p.forms[what] = forms
 }
 
-// search searches all files of the directory.
+// search searches all files of the directory for the hidden words.
 func (p *hiddenWords) search(when string) {
 	entries, err := os.ReadDir(p.dir)
 	if err != nil {
@@ -69,7 +69,7 @@ func (p *hiddenWords) search(when string) {
 	}
 	for _, e := range entries {
 		data, err := os.ReadFile(filepath.Join(p.dir, e.Name()))
-		if err == nil { // an error means that the file was removed meanwhile
+		if err == nil { // if err is set, the file was removed before it could be read
 			p.look(when+", in "+e.Name(), data)
 		}
 	}

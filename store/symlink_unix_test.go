@@ -30,7 +30,7 @@ type linked struct {
 	links  map[string]string // target of each link, by its path
 }
 
-// newLinked creates the links, without the file.
+// newLinked makes the directory and the symbolic links, but not the store's file.
 func newLinked(t *testing.T) *linked {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -50,7 +50,7 @@ func newLinked(t *testing.T) *linked {
 		l.links[filepath.Join(dir, name)] = to
 		l.ways[name] = filepath.Join(dir, name)
 	}
-	l.ways["dir"] = filepath.Join("dir", "cluster.db") // also use the store by a relative path
+	l.ways["dir"] = filepath.Join("dir", "cluster.db") // a relative path through the link to the directory
 	return l
 }
 
@@ -95,7 +95,7 @@ func openAt(t *testing.T, path string, o store.Options) *store.Store {
 	return s
 }
 
-// eachLink runs fn for each kind of link.
+// eachLink runs fn as a subtest for each kind of symbolic link.
 func eachLink(t *testing.T, fn func(t *testing.T, l *linked, path string)) {
 	for _, way := range []string{"absolute", "relative", "chain", "dir"} {
 		t.Run(way, func(t *testing.T) {

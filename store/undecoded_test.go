@@ -121,7 +121,7 @@ func TestUndecodable(t *testing.T) {
 				got != (len(res.Skipped) == 1) || len(res.Changes)+len(res.Skipped) != 2 {
 				t.Errorf("left out %+v, skipped %+v", info.LeftOut, res.Skipped)
 			}
-			for range 2 { // first with the objects in the memtable, then in the file
+			for range 2 { // first while the objects are in the memtable, then from the file
 				if obj, err := c.Get(ctx, "a/1"); err != nil || obj.(*corev1.Pod).Name != "1" {
 					t.Errorf("a/1: %v, %v", obj, err)
 				}

@@ -22,14 +22,14 @@ import (
 // times. Pods of a single template would compress too well.
 type variedPods struct {
 	r         *rand.Rand
-	workloads []workload       // workloads whose pods have not been listed yet
-	ready     []runtime.Object // remaining pods of the current workload
+	workloads []workload       // workloads whose pods the list has not returned yet
+	ready     []runtime.Object // pods of the current workload that the list has not returned yet
 }
 
 type workload struct {
 	pod  corev1.Pod
-	set  string // name of the ReplicaSet
-	size int    // number of replicas
+	set  string // name of the workload's ReplicaSet
+	size int    // number of the workload's pods
 }
 
 // variedRV is a resourceVersion that is at least as high as that of any generated pod.

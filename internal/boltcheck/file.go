@@ -107,9 +107,9 @@ type page struct {
 	flags    uint16
 	count    int
 	overflow uint64
-	// span is the length of the page with its overflow pages.
+	// span is the length in bytes of the page with its overflow pages.
 	span int64
-	// off is the page's offset in the file.
+	// off is the page's offset in the file, in bytes.
 	off int64
 	// data is the first part of the page and its overflow pages, at most window bytes (64 KiB).
 	data []byte
@@ -243,7 +243,7 @@ func newBitmap(n uint64) bitmap { return make(bitmap, n/64+1) }
 
 func (b bitmap) has(id uint64) bool { return b[id/64]&(1<<(id%64)) != 0 }
 
-// set adds id. It returns false if id was already in the set.
+// set adds a page id to the set. It returns false if the id was already in the set.
 func (b bitmap) set(id uint64) bool {
 	if b.has(id) {
 		return false

@@ -15,7 +15,7 @@ var ErrDamaged = errors.New("damaged bbolt file")
 // ErrForeign: the file does not begin like a bbolt file, or it was written with options that Larder does not use.
 var ErrForeign = errors.New("not a bbolt file")
 
-// Constants of bbolt's format; see its internal/common.
+// Constants of bbolt's file format; see bbolt's package internal/common.
 const (
 	magic      = 0xED0CDAED
 	version    = 2

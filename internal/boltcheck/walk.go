@@ -111,7 +111,7 @@ func (l *level) elementsOf(p *page) ([]element, error) {
 	return elements, err
 }
 
-// errEnough ends a walk that has found maxProblems.
+// errEnough ends a walk that has found as many problems as it may report.
 var errEnough = errors.New("too many problems")
 
 func (w *walker) end(err error) ([]string, error) {
@@ -151,7 +151,7 @@ func (w *walker) add(where string, err error) error {
 	return nil
 }
 
-// loopError is damage that may make a reader loop.
+// loopError is damage that may make a reader of the tree loop, such as a page with two parents.
 type loopError struct{ error }
 
 func (e *loopError) Unwrap() error { return e.error }
@@ -160,7 +160,7 @@ func damaged(format string, args ...any) error {
 	return fmt.Errorf(format+": %w", append(args, ErrDamaged)...)
 }
 
-// claim marks the pages of p as in use.
+// claim marks a page and its overflow pages as in use. It returns an error if one of them is already in use.
 func (w *walker) claim(p page) error {
 	for id := p.id; id <= p.id+p.overflow; id++ {
 		if w.f.free.has(id) {
@@ -182,7 +182,7 @@ func (r *keyRange) touches(page keyRange) bool {
 		(page.high == nil || bytes.Compare(page.high, r.low) > 0)
 }
 
-// tree is the bucket that the walk is in.
+// tree is the bucket whose pages the walk is reading.
 type tree struct {
 	name string
 	path []string // names of the nested buckets; empty for the root bucket
@@ -192,7 +192,7 @@ func (w *walker) bucket(t tree, root uint64) error {
 	return w.note(t, w.page(t, root, keyRange{}, 0))
 }
 
-// page walks a page and all pages below it.
+// page reads and verifies the page with that id, and all pages below it.
 func (w *walker) page(t tree, id uint64, keys keyRange, depth int) error {
 	if err := w.ctx.Err(); err != nil {
 		return err
@@ -224,7 +224,7 @@ func (w *walker) page(t tree, id uint64, keys keyRange, depth int) error {
 	return damaged("page %d is no leaf and no branch (flags %#x)", id, p.flags)
 }
 
-// branch walks the children of a branch page.
+// branch verifies a branch page and walks the pages to which it points.
 func (w *walker) branch(t tree, p page, l *level, keys keyRange, depth int) error {
 	elements, err := l.elementsOf(&p)
 	if errors.Is(err, ErrDamaged) {
@@ -278,7 +278,7 @@ func (w *walker) claimUnread(id uint64) error {
 	return w.claim(page{id: id})
 }
 
-// leaf checks a leaf page and walks the buckets in it.
+// leaf verifies a leaf page and walks the buckets nested in it.
 func (w *walker) leaf(t tree, p page, l *level, keys keyRange) error {
 	elements, err := l.elementsOf(&p)
 	if err != nil {
@@ -302,7 +302,7 @@ func (w *walker) leaf(t tree, p page, l *level, keys keyRange) error {
 	return nil
 }
 
-// nested walks the bucket in a leaf element.
+// nested walks the nested bucket that is stored in a leaf element.
 func (w *walker) nested(t tree, p page, e element) error {
 	if e.valueSize < bucketHeader {
 		return damaged("page %d: a bucket of %d bytes", p.id, e.valueSize)
@@ -314,7 +314,7 @@ func (w *walker) nested(t tree, p page, e element) error {
 	if root := binary.NativeEndian.Uint64(head); root != 0 {
 		return w.page(t, root, keyRange{}, 0)
 	}
-	// A small bucket is stored inline: a page within the value.
+	// A small bucket is stored inline: its only page is part of the value.
 	size := e.valueSize - bucketHeader
 	if size < headerSize {
 		return damaged("page %d: a bucket of %d bytes within it", p.id, e.valueSize)

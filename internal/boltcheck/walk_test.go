@@ -93,7 +93,7 @@ func TestSoundFile(t *testing.T) {
 	}
 }
 
-// kinds returns the offsets of the reachable pages, by kind.
+// kinds returns the offsets of the pages that can be reached from the root, by kind of page.
 func kinds(t *testing.T, data []byte) map[string][]int {
 	t.Helper()
 	f, err := Open(bytes.NewReader(data), int64(len(data)))

@@ -18,7 +18,7 @@ type connections struct {
 
 func newConnections() *connections { return &connections{open: map[net.Conn]struct{}{}} }
 
-// track implements http.Server.ConnState.
+// track follows the state of a connection; it is the server's http.Server.ConnState.
 func (c *connections) track(conn net.Conn, state http.ConnState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

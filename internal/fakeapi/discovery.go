@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// serveDiscovery answers requests that are not for a resource.
+// serveDiscovery answers the requests that are not for a resource: discovery, /version and /openapi/v3.
 func (s *Server) serveDiscovery(q *request, parts []string) {
 	w, r := q.w, q.r
 	counter := s.requestLog.request(schema.GroupVersionResource{}, verbDiscovery, r)
@@ -105,7 +105,7 @@ func (s *Server) resourceList(gv schema.GroupVersion) metav1.APIResourceList {
 	return list
 }
 
-// openapi has the hashes of the schemas.
+// openapi has the hashes of the OpenAPI schemas, which clients compare to notice changes.
 type openapi struct {
 	mu     sync.Mutex
 	hashes map[schema.GroupVersion]string

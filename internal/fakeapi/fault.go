@@ -46,10 +46,10 @@ type Fault struct {
 	SwallowEvents bool
 }
 
-// Break is a way to end an answer.
+// Break is a way to end the answer to a request.
 type Break string
 
-// Ways to end an answer.
+// Ways to end the answer to a request.
 const (
 	// BreakEOF ends the stream properly.
 	BreakEOF Break = "EOF"

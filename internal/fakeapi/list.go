@@ -27,7 +27,7 @@ const inconsistentRV = -1
 type continueToken struct {
 	Version string `json:"v"`
 	RV      int64  `json:"rv"`
-	// Start is the lowest key of the page.
+	// Start is the lowest key that the next page may have.
 	Start string `json:"start"`
 }
 

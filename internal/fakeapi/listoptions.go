@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/sharding"
 )
 
-// Fields that selectors may use.
+// Names of fields that field selectors may use.
 const (
 	fieldName      = "metadata.name"
 	fieldNamespace = "metadata.namespace"
@@ -99,5 +99,5 @@ func (q *request) selects(o *object) bool {
 	return q.options.labels.Matches(o.labels) && q.options.fields.Matches(o) && q.options.inShard(o)
 }
 
-// selectsAll reports whether there are no selectors.
+// selectsAll reports whether the request has neither label, field nor shard selectors.
 func (o listOptions) selectsAll() bool { return o.labels.Empty() && o.fields.Empty() && o.shard == nil }

@@ -123,7 +123,7 @@ func describe(k *kind, m metav1.Object, rv uint64) *object {
 
 var _ fields.Fields = (*object)(nil)
 
-// Has implements fields.Fields, for field selectors.
+// Has implements fields.Fields, the interface on which field selectors are evaluated.
 func (o *object) Has(string) bool { return true }
 
 // Get returns the value of a field that parseFieldSelector accepts.

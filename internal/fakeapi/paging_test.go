@@ -124,7 +124,7 @@ func TestListResourceVersions(t *testing.T) {
 // TestListFromTheFuture checks the error of a list at a future resourceVersion. It does not use client-go, which would
 // retry for ten seconds because of Retry-After.
 func TestListFromTheFuture(t *testing.T) {
-	s := start(t, Options{StartRV: 100}) // the current resourceVersion is 101
+	s := start(t, Options{StartRV: 100}) // the two namespaces are written first, so the current resourceVersion is 101
 	for _, match := range []string{"", "&resourceVersionMatch=Exact", "&limit=1"} {
 		response, body := get(t, s, "/api/v1/pods?resourceVersion=105"+match, nil)
 		var status metav1.Status

@@ -15,7 +15,7 @@ const protobufMagic = "k8s\x00"
 
 const wireBytes = 2
 
-// appendField appends a length-delimited field.
+// appendField appends a length-delimited protobuf field to dst.
 func appendField(dst []byte, field int, value []byte) []byte {
 	dst = appendFieldHeader(dst, field, len(value))
 	return append(dst, value...)

@@ -11,10 +11,10 @@ import (
 // defaultVersion is the gitVersion in /version unless SetVersion was called.
 const defaultVersion = "v1.36.3+embedded"
 
-// release is the version that the server reports.
+// release is the Kubernetes version that the server reports.
 type release struct {
 	mu         sync.Mutex
-	gitVersion string // guarded by mu; empty for defaultVersion
+	gitVersion string // as set by SetVersion, or empty; guarded by mu
 }
 
 // SetVersion sets the gitVersion in /version, such as "v1.33.4". Watches refuse sendInitialEvents if the feature gate
@@ -35,7 +35,7 @@ func (r *release) current() string {
 	return r.gitVersion
 }
 
-// info returns the answer to /version.
+// info returns the answer to a request for /version.
 func (r *release) info() version.Info {
 	info := version.Info{GitVersion: r.current(), Platform: "embedded"}
 	if v, err := utilversion.ParseGeneric(info.GitVersion); err == nil {

@@ -24,7 +24,7 @@ type Counts struct {
 
 // requestLog records the requests and the sizes of their answers.
 type requestLog struct {
-	mu     sync.Mutex // guards all fields below
+	mu     sync.Mutex // mu guards all fields below
 	byKind map[schema.GroupVersionResource]*counter
 	log    []Request
 }
@@ -76,7 +76,7 @@ func (l *requestLog) ResetCounts() {
 	l.log = nil
 }
 
-// maxRequests bounds the request log.
+// maxRequests is the number of requests at which the older half is dropped from the request log.
 const maxRequests = 100_000
 
 // Request is an entry of the request log.
@@ -104,7 +104,7 @@ func (l *requestLog) Requests() []string {
 	return lines
 }
 
-// Log returns the requests of Requests as structs.
+// Log returns the same requests as Requests, as structs.
 func (l *requestLog) Log() []Request {
 	l.mu.Lock()
 	defer l.mu.Unlock()

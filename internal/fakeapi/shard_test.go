@@ -56,7 +56,7 @@ func TestShards(t *testing.T) {
 	}
 }
 
-// listShard counts the objects in the pages of a shard.
+// listShard lists a shard in pages, and counts in seen how often each object was returned.
 func listShard(t *testing.T, pods v1.PodInterface, shard string, on bool, seen map[string]int) {
 	t.Helper()
 	o := metav1.ListOptions{ShardSelector: shard, Limit: 4}
@@ -79,7 +79,7 @@ func listShard(t *testing.T, pods v1.PodInterface, shard string, on bool, seen m
 	}
 }
 
-// watchShard counts the events of a shard so far.
+// watchShard reads the events of a watch up to a bookmark, and counts them in seen by type and object.
 func watchShard(t *testing.T, s *Server, pods v1.PodInterface, o metav1.ListOptions, seen map[string]int) {
 	t.Helper()
 	ctx := testContext(t)
@@ -142,7 +142,7 @@ func TestBadShardSelector(t *testing.T) {
 		} {
 			for _, verb := range []string{"", "&watch=true&timeoutSeconds=1&resourceVersion=1"} {
 				if verb != "" && !on {
-					continue // the watch would stay open for a second
+					continue // skipped, since a watch without an error would stay open for a second
 				}
 				response, body := get(t, s, "/api/v1/pods?shardSelector="+url.QueryEscape(bad)+verb, nil)
 				want := http.StatusOK

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Snapshot is a state of the server. Immutable.
+// Snapshot is the whole state of a server at one resourceVersion. Immutable.
 type Snapshot struct {
 	rv, compacted uint64
 	tables        map[schema.GroupVersionResource]tableState

@@ -12,7 +12,7 @@ func TestSnapshotAndRestore(t *testing.T) {
 	pods := typed(t, s, contentProtobuf).CoreV1().Pods("")
 	load(t, s, 2) // two pods, at resourceVersions 1002 and 1003
 	backup := s.Snapshot()
-	must(t, s.Delete(podsGVR, "default", "pod-00000")) // at resourceVersion 1004
+	must(t, s.Delete(podsGVR, "default", "pod-00000")) // the delete is at resourceVersion 1004
 	must(t, s.Load(podsGVR, pod("default", "lost", nil)))
 	open, err := pods.Watch(ctx, metav1.ListOptions{ResourceVersion: "1005"})
 	must(t, err)

@@ -13,13 +13,13 @@ type storage struct {
 	// history is the number of events of each resource that are kept.
 	history int
 
-	mu sync.Mutex // guards all fields below
+	mu sync.Mutex // mu guards all fields below
 	// rv is the resourceVersion of the last write.
 	rv uint64
 	// compacted is the resourceVersion up to which history was dropped: watches must start there or later.
 	compacted uint64
 	tables    map[schema.GroupVersionResource]*table
-	// bookmarks counts the calls of Bookmark.
+	// bookmarks counts the calls of Bookmark, so that each watch notices a new call.
 	bookmarks uint64
 }
 
@@ -92,7 +92,7 @@ func (s *storage) BreakWatches(gvr schema.GroupVersionResource, how Break) {
 	t.wake()
 }
 
-// get returns an object, or nil.
+// get returns the stored object, or nil if it does not exist.
 func (s *storage) get(k *kind, namespace, name string) *object {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -29,7 +29,7 @@ type table struct {
 	watches map[*watcher]struct{}
 }
 
-// event is one write. Immutable.
+// event is the record of one write in the history of a resource. Immutable.
 type event struct {
 	rv  uint64
 	key string

@@ -13,7 +13,7 @@ type timetable struct {
 	end time.Time
 	// next is the time of the next bookmark; zero if there is none.
 	next time.Time
-	// floor is the resourceVersion that a bookmark must exceed.
+	// floor is a resourceVersion: a periodic bookmark is sent only if the current one is newer.
 	floor uint64
 }
 

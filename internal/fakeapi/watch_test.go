@@ -49,10 +49,11 @@ func describeEvent(e watch.Event) string {
 
 func TestWatchSelectorTransitions(t *testing.T) {
 	for _, contentType := range contentTypes {
-		s := start(t, Options{StartRV: 1000}) // the two namespaces are at 1000 and 1001
+		s := start(t, Options{StartRV: 1000}) // the two namespaces are at resourceVersions 1000 and 1001
 		ctx := testContext(t)
 		yes, no := map[string]string{"app": "x"}, map[string]string{"app": "y"}
-		must(t, s.Load(podsGVR, pod("default", "a", yes), pod("default", "b", no))) // at 1002 and 1003
+		// The pods a and b are at resourceVersions 1002 and 1003.
+		must(t, s.Load(podsGVR, pod("default", "a", yes), pod("default", "b", no)))
 		w, err := typed(t, s, contentType).CoreV1().Pods("default").Watch(ctx, metav1.ListOptions{
 			ResourceVersion: "1003", LabelSelector: "app=x",
 		})
@@ -194,12 +195,12 @@ func TestBookmarks(t *testing.T) {
 	without, err := pods.Watch(ctx, metav1.ListOptions{ResourceVersion: "1002"})
 	must(t, err)
 	defer without.Stop()
-	must(t, s.Load(configMapsGVR, newConfigMap("a", "a"))) // at resourceVersion 1003
+	must(t, s.Load(configMapsGVR, newConfigMap("a", "a"))) // the config map is at resourceVersion 1003
 	waitWatches(t, s, 2)
 	s.Bookmark()
 	expect(t, with, "BOOKMARK / 1003")
 	load2 := pod("default", "x", nil)
-	must(t, s.Load(podsGVR, load2)) // at resourceVersion 1004
+	must(t, s.Load(podsGVR, load2)) // the pods are at resourceVersion 1004
 	expect(t, with, "ADDED default/x 1004")
 	expect(t, without, "ADDED default/x 1004")
 }
@@ -209,7 +210,7 @@ func TestBookmarks(t *testing.T) {
 func TestBookmarkBeforeTheEnd(t *testing.T) {
 	s := start(t, Options{})
 	load(t, s, 1)
-	must(t, s.Load(configMapsGVR, newConfigMap("a", "a"))) // at resourceVersion 1003
+	must(t, s.Load(configMapsGVR, newConfigMap("a", "a"))) // the config map is at resourceVersion 1003
 	timeout := int64(3)
 	pods := typed(t, s, contentJSON).CoreV1().Pods("")
 	o := metav1.ListOptions{ResourceVersion: "1002", AllowWatchBookmarks: true, TimeoutSeconds: &timeout}
@@ -233,7 +234,7 @@ func TestBookmarkBeforeTheEnd(t *testing.T) {
 // covered by the initial events.
 func TestFirstBookmarkVersion(t *testing.T) {
 	s := New(Options{})
-	load(t, s, 3) // at resourceVersions 1002 to 1004
+	load(t, s, 3) // the pods are at resourceVersions 1002 to 1004
 	for query, want := range map[string]uint64{
 		"resourceVersion=1002":                      1004,
 		"resourceVersion=1004":                      1004,
@@ -308,7 +309,7 @@ func TestCompactLeavesOpenWatchesAlone(t *testing.T) {
 
 func TestHistoryIsBounded(t *testing.T) {
 	s := start(t, Options{History: 4})
-	load(t, s, 20) // at resourceVersions 1002 to 1021
+	load(t, s, 20) // the pods are at resourceVersions 1002 to 1021
 	pods := typed(t, s, contentJSON).CoreV1().Pods("")
 	w, err := pods.Watch(testContext(t), metav1.ListOptions{ResourceVersion: "1005"})
 	must(t, err)

@@ -19,7 +19,7 @@ func Unanswered(err error) bool {
 	return errors.As(err, &failed) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// Answered reports whether err is a response of an API server.
+// Answered reports whether err is an error response of an API server.
 func Answered(err error) bool {
 	_, ok := statusOf(err)
 	return ok && !Unanswered(err)

@@ -56,14 +56,14 @@ type Limiter struct {
 // slots is a limited number of slots, and the queue of waiters. The queue is in the order of the calls, but waiters
 // whose last attempt did not fail come first.
 type slots struct {
-	taken  int // slots in use that count
-	silent int // slots in use that do not count, since they wait for a response
+	taken  int // number of slots in use that count towards the limit
+	silent int // slots in use that do not count, since their requests wait for a response
 	queue  []*waiter
 }
 
 // waiter is a waiting call of Connect or List.
 type waiter struct {
-	failed  bool // whether the client's last attempt failed
+	failed  bool // whether the last attempt of the waiting client failed
 	granted chan struct{}
 	failure chan error // receives the error when the link goes down, for the down callback
 }
@@ -113,7 +113,7 @@ func (l *Limiter) wait(
 	return nil, context.Cause(ctx)
 }
 
-// enter adds the caller to the queue and grants slots.
+// enter adds the caller to the queue of waiters, and grants the slots that are free.
 func (l *Limiter) enter(failed bool, of func(*Limiter) *slots) *waiter {
 	w := &waiter{failed: failed, granted: make(chan struct{}), failure: make(chan error, 1)}
 	l.mu.Lock()
@@ -207,7 +207,7 @@ func (l *Limiter) failLocked(err error) {
 	}
 }
 
-// grantLocked grants the free slots to waiters.
+// grantLocked grants the free slots to the first waiters in the queues.
 func (l *Limiter) grantLocked() {
 	for len(l.lists.queue) > 0 && l.lists.taken < maxLists {
 		l.lists.grant()

@@ -150,7 +150,7 @@ func readString(tid int, at uint64) (string, error) {
 	return "", errors.New("it does not end")
 }
 
-// readMemory reads from the memory of a thread.
+// readMemory copies bytes from the memory of a traced thread.
 func readMemory(tid int, at uint64, to []byte) (int, error) {
 	local := []unix.Iovec{{Base: &to[0]}}
 	local[0].SetLen(len(to))
@@ -161,7 +161,7 @@ func readMemory(tid int, at uint64, to []byte) (int, error) {
 	return n, nil
 }
 
-// written returns the bytes that a call has written.
+// written returns the bytes that a write call has written.
 func written(c call) ([]byte, error) {
 	data := make([]byte, c.result)
 	if len(data) == 0 {

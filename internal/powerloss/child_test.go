@@ -38,7 +38,7 @@ const (
 // quiet is a logger for stores.
 var quiet = logr.Discard()
 
-// openStore opens a store with these keys.
+// openStore opens the store at path with these encryption keys.
 func openStore(path string, logger logr.Logger, keys ...string) (*store.Store, error) {
 	parsed, err := seal.ParseKeys([]byte(strings.Join(keys, "\n")))
 	if err != nil {
@@ -180,7 +180,7 @@ func (w *worker) document(ctx context.Context) error {
 	return errors.Join(err, w.done("document", w.docs))
 }
 
-// document returns the contents of document n.
+// document returns the contents of the n-th document that a worker stores.
 func document(n int) []byte { return []byte(strings.Repeat(fmt.Sprintf("document %d ", n), 300+n)) }
 
 // documentNumber is the inverse of document. ok is false for other contents.
@@ -192,10 +192,10 @@ func documentNumber(data []byte) (n int, ok bool) {
 	return n, err == nil && bytes.Equal(data, document(n))
 }
 
-// flush commits all changes.
+// flush commits all changes of the store.
 func (w *worker) flush(ctx context.Context) error { return errors.Join(w.s.Flush(ctx), w.flushed()) }
 
-// flushed announces that all changes are durable.
+// flushed adds to the record that all changes are now durable.
 func (w *worker) flushed() error {
 	var errs []error
 	for _, t := range w.tapes {
@@ -204,7 +204,8 @@ func (w *worker) flushed() error {
 	return errors.Join(errs...)
 }
 
-// apply applies up to 30 events, and acknowledges some of them.
+// apply applies the next events of a stream, up to 30, to its collection. Its durable handler acknowledges some of
+// them.
 func (w *worker) apply(ctx context.Context, t *tape) error {
 	to := t.n + 1 + w.random.IntN(30)
 	b := t.batch(t.now, t.n, to)
@@ -272,7 +273,7 @@ func (w *worker) compact(ctx context.Context) error {
 	})
 }
 
-// relist lists all resources after 200 events without a watch.
+// relist skips 200 events of each stream, as a watch that was down would, and lists the state after them.
 func (w *worker) relist(ctx context.Context) error {
 	for _, t := range w.tapes {
 		for range 200 {
@@ -342,7 +343,7 @@ func (w *worker) save(ctx context.Context) error {
 	return nil
 }
 
-// restore imports the snapshot into another store.
+// restore imports the snapshot file into another store.
 func (w *worker) restore(ctx context.Context) error {
 	n := w.tapes[0].n
 	if err := w.begun("restored", n); err != nil {

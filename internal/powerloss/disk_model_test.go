@@ -21,7 +21,7 @@ type Disk struct {
 	spare []byte
 }
 
-// file is a file or a directory.
+// file is a file or a directory of the simulated disk.
 type file struct {
 	dir bool
 	// data is the durable content of a file; names are the durable entries of a directory, by name.
@@ -89,7 +89,7 @@ func rename(names map[string]int, changes []Name) {
 	}
 }
 
-// sizeAfter returns the size of a file after an op.
+// sizeAfter returns the size that a file has after an op.
 func sizeAfter(size int64, op Op) int64 {
 	if op.Kind == Truncate {
 		return op.Offset
@@ -97,7 +97,7 @@ func sizeAfter(size int64, op Op) int64 {
 	return max(size, op.Offset+int64(len(op.Data)))
 }
 
-// sector is the size in bytes of a disk's atomic write.
+// sector is the number of bytes that a disk writes completely or not at all.
 const sector = 512
 
 // apply applies the op to data and returns the result, which may be longer. keep decides for each sector of a write

@@ -18,7 +18,7 @@ type files struct {
 	record []Op
 	// names maps paths, relative to the root, to file numbers. The root itself is ".".
 	names map[string]int
-	// numbers maps inodes to file numbers.
+	// numbers maps inodes to the numbers that files have in the record.
 	numbers map[inode]int
 	dirs    map[int]bool
 	last    int
@@ -68,7 +68,7 @@ func (f *files) rename(numbers map[string]int, paths ...string) error {
 	return nil
 }
 
-// make records a new file or directory.
+// make records that a new file or directory was made at path.
 func (f *files) make(path string, at inode, dir bool) error {
 	f.last++
 	f.numbers[at] = f.last // replaces a deleted file with the same inode number
@@ -117,7 +117,7 @@ func renamed(f *files, c call) error {
 		return fmt.Errorf("a rename of the directory %s cannot be recorded", c.paths[0])
 	}
 	if number == f.names[c.paths[1]] {
-		return nil // rename does nothing if both are names of the same file
+		return nil // rename(2) does nothing if both paths name the same file
 	}
 	return f.rename(map[string]int{c.paths[1]: number}, c.paths[0], c.paths[1])
 }

@@ -69,7 +69,7 @@ func (d *Disk) content(f *file, fate fate) []byte {
 	return resize(data, size)
 }
 
-// writeSparse writes a file without its pages of zeros.
+// writeSparse writes a file, but leaves holes where its blocks are zero.
 func writeSparse(path string, data []byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -100,13 +100,13 @@ type fate struct {
 	kept   []bool
 }
 
-// The ways in which the pending ops of a file survive.
+// The ways in which the pending ops of one file survive a power loss.
 const (
 	all = iota
 	none
 	inOrder // the first ops survive, and part of the next one
-	some    // each op survives or not
-	torn    // each sector of a write survives or not
+	some    // each op survives or not, independently
+	torn    // each sector of a write survives or not, independently
 	ways
 )
 
@@ -136,7 +136,7 @@ func (f fate) String() string {
 	return fmt.Sprintf("sectors survive with probability %.1f", f.chance)
 }
 
-// survives reports whether an indivisible op survives.
+// survives reports whether an op that cannot survive in part survives.
 func (f fate) survives(op int) bool {
 	switch f.how {
 	case all:
@@ -149,7 +149,7 @@ func (f fate) survives(op int) bool {
 	return f.kept[op]
 }
 
-// sectorSurvives reports whether a sector of a write survives.
+// sectorSurvives reports whether a sector of a write survives the power loss.
 func (f fate) sectorSurvives(op int) bool {
 	if f.how == torn || f.how == inOrder && op == f.cut {
 		return f.random.Float64() < f.chance

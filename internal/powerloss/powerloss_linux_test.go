@@ -121,7 +121,7 @@ type image struct {
 	least      bool // whether only synced ops survive
 }
 
-// random selects the state of the image.
+// random returns the random source that selects which ops survive, or nil if only synced ops do.
 func (i image) random() *rand.Rand {
 	if i.least {
 		return nil

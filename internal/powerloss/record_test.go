@@ -5,11 +5,11 @@ import (
 	"os"
 )
 
-// Kind is the effect of an Op.
+// Kind is the effect of a recorded system call (Op) on the disk.
 type Kind uint8
 
 const (
-	// Write writes Data at Offset.
+	// Write writes Data to a file at Offset.
 	Write Kind = iota
 	// Truncate sets the size of a file to Offset.
 	Truncate
@@ -38,12 +38,12 @@ type Op struct {
 	Text  string
 }
 
-// Name is an entry of a directory after an op.
+// Name is an entry of a directory after an op has changed it.
 type Name struct {
 	Name string
 	// File is the number of the file that the entry refers to; 0 if the entry was removed.
 	File int
-	// Dir: the file is a directory.
+	// Dir is true if the entry is a directory.
 	Dir bool
 }
 
@@ -53,7 +53,7 @@ const markFD = 3
 // Marker adds texts to the record of the Recorder that runs this process.
 type Marker struct{ f *os.File }
 
-// NewMarker returns the Marker of this process.
+// NewMarker returns the Marker of this process, which a Recorder must have started.
 func NewMarker() *Marker { return &Marker{os.NewFile(markFD, "marks")} }
 
 // Mark adds text, of at most 4096 bytes, to the record, after all ops that have returned.

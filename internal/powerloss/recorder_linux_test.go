@@ -28,7 +28,7 @@ func NewRecorder(root string) (*Recorder, error) {
 	}}, nil
 }
 
-// Record returns the recorded ops.
+// Record returns the ops of all processes that were recorded so far.
 func (r *Recorder) Record() []Op { return r.files.record }
 
 // Run runs a program until it exits or is killed at its own request (Marker.DieAtSync). The program shares standard
@@ -60,7 +60,7 @@ func (r *Recorder) Run(argv, env []string) error {
 	return nil
 }
 
-// errDie: the process is to be killed at its own request.
+// errDie means that the traced process has asked to be killed now (DieAtSync).
 var errDie = errors.New("the process wants to be killed")
 
 // end kills a traced process and waits for all its threads.
@@ -81,14 +81,14 @@ func end(p *os.Process) error {
 type tracer struct {
 	pid   int
 	files *files
-	// calls are the current system calls by thread id.
+	// calls are the system calls in progress, by thread id.
 	calls map[int]call
 }
 
 const traceOptions = unix.PTRACE_O_TRACESYSGOOD | unix.PTRACE_O_TRACECLONE | unix.PTRACE_O_TRACEFORK |
 	unix.PTRACE_O_TRACEVFORK | unix.PTRACE_O_EXITKILL
 
-// run returns when the process has ended.
+// run follows the process's threads until the process has ended.
 func (t *tracer) run() error {
 	known := map[int]bool{}
 	for {
@@ -141,7 +141,7 @@ func wait() (tid int, status unix.WaitStatus, err error) {
 func (t *tracer) stopped(tid int) error {
 	info, err := callInfo(tid)
 	if errors.Is(err, unix.ESRCH) {
-		return nil // the process has ended
+		return nil // the process has ended meanwhile
 	}
 	if err != nil {
 		return fmt.Errorf("ask which system call it is: %w", err)

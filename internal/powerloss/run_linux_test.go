@@ -121,7 +121,7 @@ func mustRecorder(t *testing.T, dir string) *powerloss.Recorder {
 	return r
 }
 
-// mustRun records children, one after the other.
+// mustRun runs child processes with these jobs, one after the other, and returns the record of their ops.
 func mustRun(t *testing.T, dir string, modes ...string) []powerloss.Op {
 	t.Helper()
 	r := mustRecorder(t, dir)

@@ -55,7 +55,7 @@ func secretsID() entry.Identity {
 	return id
 }
 
-// streamKeys is the number of objects in a stream.
+// streamKeys is the number of objects that a scripted stream creates and changes.
 const streamKeys = 150
 
 // version is the state of an object in a scripted stream: the numbers of the events that created it and that changed it
@@ -125,7 +125,7 @@ func (st stream) options() (store.CollectionOptions, error) {
 	}, err
 }
 
-// byColor is an index function over storetest.ColorLabel.
+// byColor is an index function: it returns the value of the label storetest.ColorLabel.
 func byColor(obj any) ([]string, error) {
 	return []string{obj.(metav1.Object).GetLabels()[storetest.ColorLabel]}, nil
 }
@@ -136,7 +136,7 @@ func (c contents) sorted() []int { return slices.Sorted(maps.Keys(c)) }
 func namespace(object int) string { return fmt.Sprintf("ns-%d", object/20) }
 func name(object int) string      { return fmt.Sprintf("object-%03d", object) }
 
-// content returns all fields that a stream sets in an object.
+// content returns the values of all fields that a scripted stream sets in an object.
 func content(object runtime.Object) (c [7]string) {
 	meta := object.(metav1.Object)
 	c = [7]string{meta.GetNamespace(), meta.GetName(), string(meta.GetUID()), meta.GetResourceVersion()}

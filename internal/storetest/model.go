@@ -18,14 +18,14 @@ import (
 
 // Harness gives RunModel access to an implementation of store.Interface.
 type Harness struct {
-	// Open opens the collection, the same at each call.
+	// Open opens the collection. Each call opens the same stored collection.
 	Open func(t *rapid.T, indexers cache.Indexers, versions map[string]string) store.Interface
 	// Close closes the collection before it is opened again. It is nil if the collection cannot be reopened. The caller
 	// closes the last one.
 	Close func(t *rapid.T)
-	// Wait waits for background work; may be nil.
+	// Wait waits for background work of the collection's store; may be nil.
 	Wait func()
-	// Flush commits all changes; may be nil.
+	// Flush commits all changes of the collection; may be nil.
 	Flush func(t *rapid.T)
 	// Check verifies the collection's integrity; may be nil.
 	Check func(t *rapid.T)
@@ -61,7 +61,7 @@ func RunModel(t *rapid.T, h Harness) {
 	t.Repeat(actions)
 }
 
-// model is the expected state of the collection.
+// model is the expected state of the collection, and the operations that the test runs.
 type model struct {
 	h    Harness
 	c    store.Interface
@@ -125,7 +125,7 @@ func (m *model) drawPod(t *rapid.T, key string, old *corev1.Pod) *corev1.Pod {
 	return Pod(key, uid, rv, ColorLabel, color, FailLabel, fail)
 }
 
-// storable reports whether the collection can index the pod.
+// storable reports whether the index functions of the collection accept the pod.
 func (m *model) storable(p *corev1.Pod) bool {
 	return m.funcs["color"] == nil || p.Labels[FailLabel] == ""
 }
@@ -197,7 +197,7 @@ func drawTombstone(t *rapid.T, key string, p *corev1.Pod) any {
 	return p
 }
 
-// addIndexers adds an index. It must fail if the name is taken.
+// addIndexers adds a random index to the collection. It must fail if the collection already has an index of that name.
 func (m *model) addIndexers(t *rapid.T) {
 	funcs := drawIndexers(t)
 	taken := false
@@ -219,7 +219,7 @@ func (m *model) setMustRelist(t *rapid.T) {
 	m.mustRelist = "some reason"
 }
 
-// describe returns the same line for equal changes only.
+// describe formats a change as a line. Only equal changes have the same line.
 func describe(kind cache.DeltaType, key string, before, now *corev1.Pod) string {
 	s := fmt.Sprintf("%s %s", kind, key)
 	if before != nil {

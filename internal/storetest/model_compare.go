@@ -15,7 +15,7 @@ import (
 	"github.com/larder-dev/larder/store/query"
 )
 
-// compare compares all reads of the collection with the map.
+// compare checks that all reads of the collection return the contents of the map.
 func (m *model) compare(t *rapid.T) {
 	ctx := context.Background()
 	keys := slices.Sorted(maps.Keys(m.pods))
@@ -85,7 +85,7 @@ func (m *model) compareIndexes(t *rapid.T) {
 	}
 }
 
-// compareQuery compares a query with a filter over the map.
+// compareQuery checks that a random query returns what a filter over the map selects.
 func (m *model) compareQuery(t *rapid.T) {
 	q := query.Query{
 		Namespace: rapid.SampledFrom([]string{"", "a", "a-b", "b", "none"}).Draw(t, "namespace"),

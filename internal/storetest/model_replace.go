@@ -44,7 +44,7 @@ type item struct {
 	ok  bool // whether the collection's index functions accepted the object when it arrived
 }
 
-// replace runs a random list on the collection.
+// replace runs one random list on the collection: pages, events during the list, and its commit or abort.
 func (m *model) replace(t *rapid.T) {
 	ctx := context.Background()
 	l := &relist{
@@ -101,7 +101,7 @@ func (l *relist) drawServer(t *rapid.T) {
 	}
 }
 
-// stream sends pages and events in a random interleaving.
+// stream sends the pages of the list and events to the collection, in a random order.
 func (l *relist) stream(t *rapid.T) {
 	snapshot := maps.Clone(l.server)
 	keys := slices.Sorted(maps.Keys(snapshot))

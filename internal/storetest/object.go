@@ -18,18 +18,18 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// Pods is the identity of a collection of Pod objects.
+// Pods is the identity of the collection of Pods in all namespaces.
 var Pods = entry.Identity{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}}
 
 // Labels that the index functions of this package read.
 const (
-	// ColorLabel holds the values of ByColor, separated by dots.
+	// ColorLabel holds the values that ByColor returns, separated by dots.
 	ColorLabel = "color"
-	// FailLabel makes ByColor fail: "error" or "panic".
+	// FailLabel makes ByColor fail: the value is "error" or "panic".
 	FailLabel = "fail"
 )
 
-// ByColor is an index function over ColorLabel.
+// ByColor is an index function that returns the values in the label ColorLabel.
 func ByColor(obj any) ([]string, error) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
@@ -56,7 +56,7 @@ func ByName(obj any) ([]string, error) {
 	return []string{pod.Name}, nil
 }
 
-// Pod returns a pod. labels are names and values in turn.
+// Pod returns a pod. labels are the names and values of its labels in turn.
 func Pod(key, uid, rv string, labels ...string) *corev1.Pod {
 	ns, name, err := cache.SplitMetaNamespaceKey(key)
 	if err != nil {
@@ -73,7 +73,7 @@ func Pod(key, uid, rv string, labels ...string) *corev1.Pod {
 	return p
 }
 
-// PodCodec is the codec of pods.
+// PodCodec returns a codec that encodes typed pods.
 func PodCodec() codec.Codec {
 	codec, err := codec.For(&corev1.Pod{})
 	if err != nil {

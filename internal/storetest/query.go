@@ -63,7 +63,7 @@ func QueryPods() []*corev1.Pod {
 	return pods
 }
 
-// longColor is too long for a key in bbolt.
+// longColor is a value that is too long for a key in bbolt, which allows 32 KiB.
 var longColor = "reb" + strings.Repeat("x", 40000)
 
 // RunQueries runs the tests of queries. c must contain QueryPods, in any representation, with the indexes of

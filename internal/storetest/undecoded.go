@@ -20,11 +20,11 @@ import (
 // reflector/wire does. The changes that it returns are decoded.
 func Undecoded(c store.Interface) store.Interface { return undecoding{c, NewSender(PodCodec())} }
 
-// Sender makes undecoded pods.
+// Sender converts pods to objects that are not decoded yet (entry.Undecoded).
 type Sender struct {
 	codec codec.Codec
 	kind  entry.UndecodedKind
-	// Decoded counts the decoded objects.
+	// Decoded counts how many of the Sender's objects were decoded.
 	Decoded atomic.Int64
 }
 
@@ -113,7 +113,7 @@ func (l undecodingList) Commit(ctx context.Context, b entry.Batch) (entry.Result
 	return decodedChanges(l.Replacement.Commit(ctx, b))
 }
 
-// decodedChanges decodes the objects of changes.
+// decodedChanges returns the changes of a result with all objects decoded.
 func decodedChanges(r entry.Result, err error) (entry.Result, error) {
 	for i := range r.Changes {
 		c := &r.Changes[i]

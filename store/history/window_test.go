@@ -169,7 +169,7 @@ func TestBrokenBatches(t *testing.T) {
 		events []*history.Event
 		rv     string
 		breaks bool
-		find   error // wanted error of Find(rv)
+		find   error // the wanted error of a search for resourceVersion rv
 	}{
 		"continues":                       {[]*history.Event{updated("a", 11, 12), created("b", 13)}, "13", false, nil},
 		"advances without events":         {nil, "12", false, nil},

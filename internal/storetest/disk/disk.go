@@ -14,7 +14,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// Suffixes of the files beside a store; see Beside.
+// Suffixes of the files that a store makes beside its own file; Beside finds them.
 const (
 	SuffixOpening = ".opening"  // of a file that exists while a process opens the store
 	SuffixNew     = ".new-"     // then random text: a file that is being written, or that a crash left
@@ -35,24 +35,24 @@ func Beside(path, suffix string) (names []string) {
 	return names
 }
 
-// Top-level buckets.
+// Top-level buckets of the file.
 var (
 	Root      = []byte("larder")    // the keys below, and a bucket per collection, named by its id
-	Documents = []byte("documents") // name → record
-	Dropped   = []byte("dropped")   // number → the rest of a dropped collection
+	Documents = []byte("documents") // document name → record
+	Dropped   = []byte("dropped")   // number → bucket with the rest of a dropped collection
 )
 
-// Keys in Root.
+// Keys in the bucket Root.
 var (
-	Clean = []byte("clean") // present if the file was closed cleanly
-	Keys  = []byte("keys")  // a record: the data keys
+	Clean = []byte("clean") // this key is present if the file was closed cleanly
+	Keys  = []byte("keys")  // this key has a record with the data keys
 )
 
-// Buckets and keys of a collection.
+// Buckets and keys in the bucket of a collection.
 var (
 	Info         = []byte("info")       // a key, not a bucket: a record with the collection's Info; see EditInfo
-	Objects      = []byte("objects")    // key → record
-	Index        = []byte("index")      // a bucket per index, of entries; see IndexEntry
+	Objects      = []byte("objects")    // object key → record
+	Index        = []byte("index")      // a bucket for each index; its keys are described at IndexEntry
 	Dictionaries = []byte("dict")       // SeqKey of the dictionary's id → record; see DictionaryKey
 	Seq          = []byte("seq")        // SeqKey of the object's sequence number → object key
 	Tombstones   = []byte("tombstones") // SeqKey of the delete's sequence number → tombstone; see ParseTombstone
@@ -66,7 +66,7 @@ func PutFormat(tx *bolt.Tx, version uint64) error {
 	return tx.Bucket(Root).Put([]byte("format"), v)
 }
 
-// Collection returns the bucket of the collection with this id.
+// Collection returns the bucket of the collection with this id in Root.
 func Collection(tx *bolt.Tx, id string) (*bolt.Bucket, error) {
 	b := tx.Bucket(Root).Bucket([]byte(id))
 	if b == nil {
@@ -75,7 +75,7 @@ func Collection(tx *bolt.Tx, id string) (*bolt.Bucket, error) {
 	return b, nil
 }
 
-// EachCollection calls fn with every collection in the file.
+// EachCollection calls fn with the id and the bucket of every collection in the file.
 func EachCollection(tx *bolt.Tx, fn func(id string, b *bolt.Bucket) error) error {
 	root := tx.Bucket(Root)
 	return root.ForEachBucket(func(name []byte) error { return fn(string(name), root.Bucket(name)) })

@@ -11,7 +11,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// Versions of records.
+// Versions of the encoding of a record. A record begins with its version.
 const (
 	Plain  = 1
 	Packed = 2 // the payload is compressed

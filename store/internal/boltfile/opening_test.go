@@ -25,7 +25,7 @@ func eachPageSize(t *testing.T, test func(t *testing.T, path string, pageSize in
 	}
 }
 
-// fileWithBranches makes a file that is closed cleanly.
+// fileWithBranches makes a file with branch pages, and closes it cleanly.
 func fileWithBranches(t *testing.T, pageSize int) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "store")

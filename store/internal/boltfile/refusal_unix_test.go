@@ -33,7 +33,7 @@ func wantFiles(t *testing.T, dir string, want ...string) {
 	}
 }
 
-// mustCloseFile closes f as a store does.
+// mustCloseFile closes f in the same steps as Store.Close.
 func mustCloseFile(t *testing.T, f *File) {
 	t.Helper()
 	f.CloseBackground()

@@ -83,7 +83,7 @@ func TestUndatedChanges(t *testing.T) {
 				t.Errorf("%d is dated: %v", seq, dated)
 			}
 		}
-		log.marked = 0 // a changelog of an older program has 0 here
+		log.marked = 0 // older programs do not store this number, so it is 0
 		if !log.At(21).IsZero() || log.At(20).IsZero() {
 			t.Error("what came after the mark is dated, or the mark itself is not")
 		}

@@ -32,7 +32,7 @@ func drawHeader(t *rapid.T) Header {
 		h.Created = max(1, h.Seq) - 1
 	}
 	if h.Since = tupleText().Draw(t, "since"); h.Since != "" {
-		h.Created = h.FirstSeq() // the expected header: AppendHeader sets Created like this
+		h.Created = h.FirstSeq() // the wanted header, with Created as AppendHeader sets it
 	}
 	return h
 }
@@ -172,7 +172,7 @@ func requireDamaged(t *testing.T, err error) {
 
 func TestRecordIgnoresLaterHeaderFields(t *testing.T) {
 	head := AppendHeader(nil, Header{UID: "uid", RV: "12", Seq: 9, Created: 7, Since: "8", Encoding: "msgpack"})
-	head[0]++ // claims one element more in the header than there are
+	head[0]++ // the header now claims one element more than it has
 	head = append(head, 0xc0)
 	h, err := decodeHeader(RecordVersion, head)
 	if err != nil || h.RV != "12" || h.Created != 7 || h.Since != "8" {
@@ -182,7 +182,7 @@ func TestRecordIgnoresLaterHeaderFields(t *testing.T) {
 
 func TestRecordRefusesShortHeaders(t *testing.T) {
 	head := AppendHeader(nil, Header{UID: "uid"})
-	head[0]-- // claims one element fewer than there are, though its bytes are still there
+	head[0]-- // the header now claims one element fewer, though its bytes are still there
 	if _, err := decodeHeader(RecordVersion, head); err == nil {
 		t.Fatal("a header with too few fields was accepted")
 	}
@@ -225,7 +225,7 @@ func FuzzParseRecord(f *testing.F) {
 				continue
 			}
 			again, rest, err := ParseRecord("c", "k", AppendRecord(nil, "c", "k", h, payload))
-			again.Head, h.Head = nil, nil // equal headers may have different encodings
+			again.Head, h.Head = nil, nil // not compared, since equal headers may have different encodings
 			if err != nil || !bytes.Equal(rest, payload) || !reflect.DeepEqual(again, h) {
 				t.Fatalf("%+v came back as %+v, %v", h, again, err)
 			}
