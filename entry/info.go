@@ -44,5 +44,5 @@ func (i Info) Clone() Info {
 // are one state of the server, but no watch can resume from it, so each start of an informer lists.
 const MustRelistOpaque = "the server's resourceVersions cannot be compared"
 
-// MaxLeftOut is the maximum number of objects in Info.LeftOut.
+// MaxLeftOut is the maximum number of refused objects in Info.LeftOut.
 const MaxLeftOut = 100

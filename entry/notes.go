@@ -17,7 +17,7 @@ const (
 	NoteMustRelist NoteKind = "mustRelist"
 	// NoteLeftOut: objects were refused; they are missing, or older than the server's.
 	NoteLeftOut NoteKind = "leftOut"
-	// NoteTransform: a transform has changed the objects before they were stored.
+	// NoteTransform: a transform function has changed the objects before they were stored.
 	NoteTransform NoteKind = "transform"
 	// NoteListOnly: the server lists the resource and refuses to watch it.
 	NoteListOnly NoteKind = "listOnly"

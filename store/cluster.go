@@ -36,8 +36,8 @@ func (c *Collection) ClaimCluster(id string, exchanged bool) error {
 	return nil
 }
 
-// otherClusterLocked returns the name of a live collection that has claimed another cluster than id, the first in
-// order; "" if there is none. The caller holds mu.
+// otherClusterLocked returns the name of a live collection that has claimed another cluster than id, the first one by
+// name; "" if there is none. The caller holds mu.
 func (l *liveSet) otherClusterLocked(id string) (first string) {
 	for c := range l.all {
 		if name := c.id.String(); c.cluster != "" && c.cluster != id && (first == "" || name < first) {

@@ -59,7 +59,8 @@ func (c *Collection) openCursor(ctx context.Context, name string) error {
 // KeysOnly returns a Cursor of the same handler whose changes have no Object: objects are neither copied nor decoded.
 func (c *Cursor) KeysOnly() *Cursor { return &Cursor{c: c.c, name: c.name, keysOnly: true} }
 
-// Position returns the handler's position, and the number of times that this process made the handler begin anew.
+// Position returns the handler's position, and the number of times that this process made the handler begin anew, that
+// is, receive every object again.
 func (c *Cursor) Position() (p consumer.Position, resets int, err error) {
 	return c.c.cursors.Get(c.name)
 }
@@ -77,7 +78,8 @@ func (c *Cursor) Acknowledge(p consumer.Position, resets int) error {
 
 // Read returns the page of changes at a position, in order, and the position behind them. Of a live object it has only
 // the last change. If at is Replaying, the page has the objects that have not changed after at.Seq, and More is true.
-// Dropped tombstones are missing; a handler that had not acknowledged them has been made to begin anew.
+// Dropped tombstones are missing; a handler that had not acknowledged them has been made to begin anew, that is, to
+// receive every object again.
 func (c *Cursor) Read(
 	ctx context.Context, at consumer.Position,
 ) (p consumer.Page, next consumer.Position, err error) {
@@ -85,7 +87,7 @@ func (c *Cursor) Read(
 }
 
 // Next returns a page with the oldest change of a key whose sequence number is between from and upTo, with its Object.
-// If there is none, the page is empty and its End is 0.
+// If the key has no change in that range, the page is empty and its End is 0.
 func (c *Cursor) Next(ctx context.Context, key string, from, upTo uint64) (consumer.Page, error) {
 	return c.c.read.OldestChange(ctx, key, from, upTo)
 }

@@ -92,7 +92,7 @@ func (l *liveSet) rebuildCount() int {
 func (l *liveSet) failure(f *boltfile.File) (rebuilds int, failure error) {
 	for {
 		rebuilds, failure = l.rebuildCount(), f.Err()
-		if l.rebuildCount() == rebuilds { // a rebuild increments the count together with clearing the failure
+		if l.rebuildCount() == rebuilds { // no rebuild in between: it would have changed the count
 			return rebuilds, failure
 		}
 	}

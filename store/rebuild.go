@@ -136,8 +136,8 @@ func (c *Collection) recount(ctx context.Context) error {
 	})
 }
 
-// revive adds to a copy the state that this process has in memory. Every open collection is in the copy, with its
-// durable handlers, even if no part of it could be read.
+// revive adds to a rebuilt copy of the file the state that this process has in memory. Every open collection is in the
+// copy, with its durable handlers, even if no part of it could be read.
 func (s *Store) revive(c *copier.Copier) error {
 	err := c.Write(s.file.PutTimes)
 	for _, live := range s.live.list() {

@@ -79,8 +79,8 @@ func (v *View) Each(ctx context.Context, q query.Query, fn func(key string, obj 
 	return v.read.Each(ctx, q, fn)
 }
 
-// ByIndex returns the objects that have value in the named index, in key order. It fails with ErrNoIndex if the file
-// has no such index, or the index is not built yet.
+// ByIndex returns the objects that have one of the values in the named index, in key order for each value. It fails
+// with ErrNoIndex if the file has no such index, or the index is not built yet.
 func (v *View) ByIndex(ctx context.Context, index string, values ...string) ([]runtime.Object, error) {
 	return v.indexes().ByIndex(ctx, index, values...)
 }

@@ -12,7 +12,7 @@ import (
 
 // Change is one change of the changelog.
 type Change struct {
-	// Type is Upsert, or Delete of the object with that UID.
+	// Type is entry.Upsert, or entry.Delete of the object with that UID.
 	Type entry.OpType
 	Key  string
 	// Object is the stored object, or for Delete its last known state, which is nil if it cannot be decoded.

@@ -45,7 +45,8 @@ var (
 	ErrOpen = errors.New("a durable handler of that name is registered")
 	// ErrNone says that no durable handler of that name has ever been registered, or that it was forgotten.
 	ErrNone = errors.New("no durable handler of that name")
-	// ErrReset says that the handler was made to begin anew after Cursor.Position was called: call it again.
+	// ErrReset says that the handler was made to receive every object again after Cursor.Position was called: call
+	// Position again.
 	ErrReset = errors.New("the durable handler begins anew")
 )
 

@@ -84,7 +84,8 @@ func (c *Coder) Plain(key string, b Body, buf []byte) (Body, error) {
 	}
 	plain, err := b.dict.Decompress(buf, b.Payload, b.Size)
 	if err != nil {
-		// The checksums of the record and the dictionary are right, so the file is not damaged.
+		// Decompression has failed, although the checksums of the record and the dictionary are right: the file is not
+		// damaged.
 		return b, fmt.Errorf("record %s in collection %s cannot be decompressed: %w: %w", printable.Key(key), c.collection,
 			entry.ErrIncompatible, err)
 	}

@@ -34,7 +34,7 @@ func (c *clock) now() time.Time { return c.at.Add(time.Since(c.since)) }
 // clocks are the wall clock and the steady clock of a File.
 type clocks struct {
 	wall   func() time.Time
-	steady atomic.Pointer[clock] // set by File.Open; nil if the file is open for reading
+	steady atomic.Pointer[clock] // the steady clock, set by File.Open; nil if the file is open for reading
 }
 
 // Wall returns the time of the wall clock.

@@ -85,7 +85,7 @@ func (h *Handle) verifyIdentity(tx *bolt.Tx, committed int64) error {
 	}
 	b, at := tx.Bucket(format.BucketLarder), int64(tx.ID())
 	if tx.Writable() {
-		at-- // a write transaction's id is one higher than that of the state it reads
+		at-- // a write transaction's id is one higher than the id of the state it reads
 	}
 	switch {
 	case b == nil:

@@ -25,7 +25,8 @@ type opening struct {
 	pageSize int
 	// Verify is true if every page is verified before bbolt maps the file.
 	Verify bool
-	// branchBytes is the number of bytes of branch pages to verify if the file was closed cleanly.
+	// branchBytes is the number of bytes of branch pages that are verified before the file is used, if the file was
+	// closed cleanly.
 	branchBytes int
 	// Unseen is set by Open if it has not verified all branch pages.
 	Unseen bool

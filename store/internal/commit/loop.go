@@ -60,7 +60,7 @@ type Loop struct {
 	full     chan struct{}       // has a token once there may be enough uncommitted bytes for a commit at once
 	err      error               // error of the last commit; nil if it succeeded; guarded by mu
 	closed   bool                // whether Close has begun and writes are refused; guarded by mu
-	progress chan struct{}       // closed and replaced after each commit; guarded by mu
+	progress chan struct{}       // closed and replaced by a new channel after each attempt to commit; guarded by mu
 }
 
 // NewLoop returns a Loop without dirty collections.

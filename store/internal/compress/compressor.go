@@ -29,8 +29,8 @@ type Compressor struct {
 	// could confirm a guess of the content. Guarded by mu.
 	sealed   bool
 	current  *Dictionary // dictionary for new records; nil until there are enough payloads to make one; guarded by mu
-	gathered [][]byte    // payloads that were to be stored before there was a dictionary; guarded by mu
-	bytes    int         // size of gathered in bytes; guarded by mu
+	gathered [][]byte    // payloads that were to be compressed before there was a dictionary; guarded by mu
+	bytes    int         // size of the gathered payloads in bytes; guarded by mu
 	// known holds hashes of the gathered payloads: after a failed commit, the same payloads arrive again. Guarded by
 	// mu.
 	known map[uint64]struct{}

@@ -19,7 +19,7 @@ type pair struct{ key, value []byte }
 // The empty path is the root.
 type bucketPath [][]byte
 
-// to returns the path of the bucket called name inside the bucket p.
+// to returns the path of the bucket with that name inside the bucket with the path p.
 func (p bucketPath) to(name []byte) bucketPath { return append(p[:len(p):len(p)], name) }
 
 // make returns the bucket, and creates it if it does not exist.

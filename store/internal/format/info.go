@@ -82,8 +82,8 @@ type IndexState struct {
 	// Ready is true if every record has its entries. If it is false, some records may lack entries; but every entry is
 	// named in a record's header.
 	Ready bool `msgpack:"ready,omitempty"`
-	// Idle is true if a process wrote to the collection without this index. If the next process does not use the index
-	// either, it is dropped.
+	// Idle is true if a process has written objects to the collection without a function for this index. If the next
+	// process has no function for it either, the index is dropped.
 	Idle bool `msgpack:"idle,omitempty"`
 }
 

@@ -64,7 +64,7 @@ const MaxDecompressed = 64 << 20
 type Header struct {
 	UID string
 	RV  string
-	// Seq is the sequence number of this record. It grows with every record that is written to the collection.
+	// Seq is the sequence number of this record: each record written to the collection gets the next number.
 	Seq uint64
 	// Created is the Seq of the object's first record; 0 means that it equals Seq. See FirstSeq.
 	Created uint64

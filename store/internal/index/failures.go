@@ -65,7 +65,7 @@ func (f *failures) dropMore() {
 	f.some.Store(len(f.of) > 0)
 }
 
-// err returns the error of one object; nil if there are no failures.
+// err returns the recorded error for one object that an index lacks; nil if there are no failures.
 func (f *failures) err() error {
 	if !f.some.Load() {
 		return nil

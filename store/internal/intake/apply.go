@@ -185,7 +185,8 @@ func (in *Intake) putList(
 	return nil
 }
 
-// beforeWrites returns which keys of the writes exist, and the collection's Info, both from the same snapshot.
+// beforeWrites returns which keys of the writes have an object now, and the collection's Info, both from the same
+// snapshot.
 func (in *Intake) beforeWrites(
 	ctx context.Context, writes []*memtable.Write,
 ) (found map[string]bool, info entry.Info, err error) {

@@ -91,7 +91,7 @@ func (o pendingObject) SameTerms(set *index.Set, x *memtable.Write) (bool, error
 	return set.SameTerms(o.Terms, x.Terms), nil
 }
 
-func (o pendingObject) InForm(*memtable.Write) bool { return true } // the next commit writes it in the current form
+func (o pendingObject) InForm(*memtable.Write) bool { return true } // the next commit writes it like a new record
 
 // storedObject is an object in the file.
 type storedObject struct {

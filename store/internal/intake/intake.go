@@ -31,8 +31,8 @@ type Intake struct {
 	// encoding. It is nil if no history is kept.
 	History *history.Window
 
-	// Indexing is held while indexes are built or added. Both call index functions, so an index function must not add
-	// indexes. Reads and writes do not take Indexing, so they do not wait for it.
+	// Indexing is held while indexes are built or added. Index functions are called meanwhile, so an index function
+	// must not add indexes. Reads and writes do not take Indexing, so they do not wait for it.
 	Indexing patient.Mutex
 	// Set holds the index functions. Writes whose index terms were computed with another set are indexed again before
 	// they are put.

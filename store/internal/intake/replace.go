@@ -46,7 +46,7 @@ type Replacement struct {
 	showing bool
 	typed   bool               // true once a listed object's payload depends on its Go type
 	changed bool               // true once a write of the list has changed an object
-	last    string             // highest key that has been compared
+	last    string             // highest key of the list that has been compared with the collection
 	puts    map[string]*listed // writes of differences that are held until Commit, by key
 	deletes map[string]int     // keys missing from the list so far, with the approximate sizes of their objects in bytes
 	bytes   int                // size of the held differences in puts

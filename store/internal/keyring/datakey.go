@@ -122,7 +122,7 @@ func (k *dataKey) value(collection, index, token string) (string, error) {
 	return string(plain), nil
 }
 
-// tokens returns a copy of terms with tokens in place of the values.
+// tokens returns a copy of terms, the values of an object by index name, with tokens in place of the values.
 func (k *dataKey) tokens(collection string, terms map[string][]string) map[string][]string {
 	if len(terms) == 0 {
 		return nil

@@ -24,8 +24,9 @@ type Sealer struct {
 // Sealer returns the Sealer of a collection. It does not seal new records until Begin is called.
 func (r *Ring) Sealer(collection string) *Sealer { return &Sealer{ring: r, collection: collection} }
 
-// Begin makes the Sealer seal new records if the stored ones are sealed, or if must or wanted is true. If the ring is
-// locked, Begin fails if the stored records are sealed or must is true.
+// Begin makes the Sealer seal new records if the stored records are sealed, if the caller requires it (must), or if the
+// store's options ask for it (wanted). If the ring is locked (has no keys), Begin fails if the stored records are
+// sealed or must is true.
 func (s *Sealer) Begin(stored, must, wanted bool) error {
 	switch {
 	case stored && s.Locked():
@@ -43,7 +44,8 @@ func (s *Sealer) Sealing() bool { return s.sealing.Load() }
 // Locked reports whether the ring is locked.
 func (s *Sealer) Locked() bool { return s.ring.Locked() }
 
-// Ensure calls Ring.Ensure for the file of tx if new records are sealed.
+// Ensure writes the record of the data keys to the file of tx, if new records are sealed and the file does not have
+// that record yet.
 func (s *Sealer) Ensure(tx *bolt.Tx) error {
 	if !s.Sealing() {
 		return nil
@@ -164,7 +166,8 @@ func (s *Sealer) Verify(bucket []byte, key string, h format.Header, payload []by
 	return err
 }
 
-// Filed describes the stored terms of the records in an objects bucket. It implements index.Sealing.
+// Filed tells index look-ups how the records in an objects bucket store their terms: as plain values or as tokens. It
+// implements index.Sealing.
 type Filed struct {
 	*Sealer
 	Objects *bolt.Bucket

@@ -187,7 +187,7 @@ func (r *Reader) changes(
 	return p.Page, nil
 }
 
-// readAfter reads a page of the changes after an offset.
+// readAfter reads a page of the changes after an offset of the changelog.
 func (p *changesPage) readAfter(b *bolt.Bucket, after uint64, whole bool) error {
 	log, err := changelog.Open(b, p.r.Name, p.state.Log)
 	if err != nil {

@@ -18,8 +18,9 @@ import (
 // recalledChanges is the maximum number of latest changes that Recall reads.
 const recalledChanges = 20_000
 
-// Recall returns the latest changes in the file's changelog for a history, at most about bound bytes, and none from
-// before the last list. floor is the oldest resourceVersion from which the changes continue; 0 if unknown.
+// Recall returns the latest changes in the file's changelog for an in-memory history of changes, at most about bound
+// bytes, and none from before the last list. floor is the oldest resourceVersion from which the changes continue; 0 if
+// unknown.
 func (r *Reader) Recall(ctx context.Context, bound int) (changes []*history.Event, floor uint64, err error) {
 	err = r.View(ctx, func(b *bolt.Bucket) error {
 		st, err := state.Get(b, r.Name)

@@ -35,7 +35,7 @@ func (p *posting) add(e *row) {
 	}
 }
 
-// remove removes e and reports whether the posting is empty.
+// remove removes the entry e of an object, and reports whether the posting is empty now.
 func (p *posting) remove(e *row) (empty bool) {
 	if p.many != nil {
 		p.many.Delete(e)
@@ -61,7 +61,7 @@ func (p *posting) len() int {
 	return len(p.few)
 }
 
-// each calls fn with the entries in key order. A nil posting has none.
+// each calls fn with the entries of the posting in key order. A nil posting has none.
 func (p *posting) each(fn func(e *row)) {
 	switch {
 	case p == nil:

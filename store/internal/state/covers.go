@@ -13,7 +13,8 @@ type Covers struct {
 	Oldest   string
 }
 
-// EndedList describes a list that has ended, so that the collection need not be relisted.
+// EndedList describes a list that has ended since the last commit: when the commit stores it, the collection need not
+// be relisted.
 type EndedList struct {
 	Losses    int  // Collection.Losses at the start of the list; if it has grown since, another list is needed
 	Rewritten bool // true if the list rewrote every record, so that old dictionaries may be unused
