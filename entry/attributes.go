@@ -14,7 +14,7 @@ type Attributes struct {
 	// codec.SentFingerprint, and the contents do not depend on Go types.
 	Codec  string `json:"codec,omitempty"`
 	Schema string `json:"schema,omitempty"`
-	// Transform is the caller's version of its transform function.
+	// Transform is the version that the caller has given to its transform function.
 	Transform string `json:"transform,omitempty"`
 	// Wire is the encoding that the informer requests from the server, if the informer chooses it: "protobuf" or
 	// "JSON". "JSON 1.39" is JSON because the server's version, 1.39, is newer than the Go types, whose protobuf would

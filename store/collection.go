@@ -143,7 +143,8 @@ func openCollection(
 	return c, c.logPlainText(ctx)
 }
 
-// findOrMake sets up sealing for the collection, and creates its buckets if it is not in the file.
+// findOrMake decides whether the collection is sealed, and creates its buckets if the file does not have the
+// collection.
 func (c *Collection) findOrMake(ctx context.Context, mustSeal bool) error {
 	var st state.State
 	err := c.store.file.View(ctx, func(tx *bolt.Tx) (err error) {

@@ -92,8 +92,8 @@ func (c *Cursor) Next(ctx context.Context, key string, from, upTo uint64) (consu
 	return c.c.read.OldestChange(ctx, key, from, upTo)
 }
 
-// Changed returns a channel that is closed after the next commit of the collection, when handlers begin anew, and when
-// the collection or the store is closed.
+// Changed returns a channel that is closed after the next commit of the collection, when handlers are made to receive
+// every object again, and when the collection or the store is closed.
 func (c *Cursor) Changed() <-chan struct{} { return c.c.cursors.Changed() }
 
 // Close lets the handler be registered again. Its position stays in the file.

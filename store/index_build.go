@@ -125,7 +125,8 @@ func (c *Collection) claimAdded(ctx context.Context, set, added *index.Set) erro
 }
 
 // swapSet makes set the index functions for the next writes, and adds the terms of the new functions to r, the objects
-// in memory. It returns false if terms lacks one of the objects, or if r is no longer the collection's resident table.
+// in memory. It returns false if terms were not computed for one of the objects, or if r is no longer the collection's
+// resident table.
 func (c *Collection) swapSet(set *index.Set, names []string, r *resident.All, terms resident.MoreTerms) bool {
 	c.in.Front.Lock()
 	defer c.in.Front.Unlock()

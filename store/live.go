@@ -48,7 +48,8 @@ func (l *liveSet) count() int {
 	return len(l.all)
 }
 
-// add adds c and returns true, unless a rebuild has changed rebuildCount from before: then it returns false.
+// add adds c to the open collections and returns true. It returns false if a rebuild has happened since the count of
+// rebuilds was before.
 func (l *liveSet) add(c *Collection, before int) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

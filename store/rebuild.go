@@ -61,8 +61,8 @@ func (s *Store) Rebuild(ctx context.Context) error {
 	return nil
 }
 
-// rebuild exchanges the file, unless another call has done so since the count of rebuilds was before. It returns the
-// open collections, which now use the new file.
+// rebuild exchanges the file for a copy of its readable records, unless another call has done so since the count of
+// rebuilds was before. It returns the open collections, which now use the new file.
 func (s *Store) rebuild(ctx context.Context, before int, why error) ([]*Collection, error) {
 	end, err := s.file.BeginExchange(ctx, rebuilding)
 	if err != nil {

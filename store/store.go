@@ -122,8 +122,9 @@ type CollectionOptions struct {
 	Residency Residency
 	// Compression of the objects in the file. Default none.
 	Compression Compression
-	// History is the size of the history of the latest changes, in bytes of keys and objects. Watches of the collection
-	// use it; see Collection.History. Each change then reads the old object from the file. Default: no history.
+	// History is the maximum size of the history, an in-memory list of the latest changes, in bytes of keys and
+	// objects. Watches of the collection use it; see Collection.History. Each change then reads the old object from the
+	// file. Default: no history.
 	History int
 	// Seal seals the collection even if Options.Encryption does not name its resource. Opening it fails if the store has
 	// no keys.

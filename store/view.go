@@ -36,8 +36,8 @@ func (s *Store) View(ctx context.Context, id entry.Identity) (*View, error) {
 	return s.ViewWith(ctx, id, codec)
 }
 
-// ViewWith is View with the caller's codec, such as the codec that wrote the collection, or the result of codec.View
-// for it.
+// ViewWith opens a collection for reading, like View, and decodes objects with the caller's codec, such as the codec
+// that wrote the collection, or the result of codec.View for it.
 func (s *Store) ViewWith(ctx context.Context, id entry.Identity, codec codec.Codec) (*View, error) {
 	id, err := id.Canonical()
 	if err != nil {

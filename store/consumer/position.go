@@ -4,8 +4,8 @@ import "errors"
 
 // Position is the position of a durable handler in the changelog of a collection.
 type Position struct {
-	// Seq is the offset: every change up to this number has been acknowledged, except the changes of the keys in Failing
-	// and, while Replaying, the objects after After.
+	// Seq is the offset: the handler has acknowledged every change up to this number, except the changes of the keys in
+	// Failing. While it is Replaying, it has also not acknowledged the objects with keys after After.
 	Seq uint64
 	// Failing holds the keys that have changes up to Seq that are not acknowledged, with the number of the first such
 	// change. It is shared: do not modify it.

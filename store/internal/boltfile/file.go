@@ -46,7 +46,7 @@ type File struct {
 	markedClean bool
 	// exchanging is held while another file replaces this one. Take the writer lock first.
 	exchanging patient.Mutex
-	retiring   atomic.Int32 // number of files that were replaced and are still read; see retire
+	retiring   atomic.Int32 // number of files that Exchange has replaced and that readers still use
 
 	// Set by Open: quarantined is the name to which a damaged file was moved, unverified is true if some pages are not
 	// verified yet, and wasClean is true if the file had been closed cleanly.

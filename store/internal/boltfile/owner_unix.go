@@ -39,8 +39,8 @@ func KeepOwner(old, fresh *os.File) error {
 	return nil
 }
 
-// newOwner returns the user and the group to set on file is, so that it has the owner and the group of file was. It
-// returns -1 for an id that is equal already.
+// newOwner compares the owners of two files: is, a new file, and was, the file that it replaces. It returns the user
+// and the group to set on the new file; -1 for an id that is equal already.
 func newOwner(was, is os.FileInfo) (uid, gid int) {
 	uid, gid = -1, -1
 	from, ok := was.Sys().(*syscall.Stat_t)

@@ -56,7 +56,7 @@ type writerLock struct {
 	log    func() logr.Logger
 	onSlow func() // Options.Slow; called when a write becomes slow, and when it ends
 
-	token chan struct{}           // capacity 1; holds a token while the writer lock is taken
+	token chan struct{}           // capacity 1; holds a token while a caller has the writer lock
 	now   atomic.Pointer[writing] // the current write; nil if there is none
 }
 

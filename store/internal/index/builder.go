@@ -37,7 +37,7 @@ type Records interface {
 // Record is a stored record in the state in which a build of indexes has read it.
 type Record struct {
 	Key     string
-	Seq     uint64 // sequence number; tells Update whether the record has been written since
+	Seq     uint64 // sequence number; Update skips a record that has another number by now
 	Object  runtime.Object
 	Terms   map[string][]string // the terms in its header, in plain text
 	Lacks   bool                // whether an index lacks an entry for one of the record's stored terms

@@ -17,7 +17,7 @@ import (
 	"github.com/larder-dev/larder/store/internal/state"
 )
 
-// tailPage is the number of missing keys that are collected in one read transaction.
+// tailPage is the number of stored keys that one read transaction collects after the end of a list, which lacks them.
 const tailPage = 10000
 
 // listEnd is the progress of the end of a list, which may take several calls of Commit.

@@ -276,7 +276,7 @@ func (g *gathered) finish(
 			if now, found, err := held(ref.Key); err != nil {
 				return err
 			} else if !found || now != ref {
-				continue // ref is the state that could not be stored
+				continue // the stored object is not in state ref, which could not be stored
 			}
 		}
 		st.Newest = append(st.Newest, ref)

@@ -70,7 +70,7 @@ func (r *Ring) CurrentKey(ctx context.Context) (id string, err error) {
 	return r.provider.CurrentKey(ctx)
 }
 
-// ErrSealed returns seal.ErrSealed with the ids of the needed keys.
+// ErrSealed returns seal.ErrSealed with the ids of the provider's keys that are needed.
 func (r *Ring) ErrSealed() error {
 	if len(r.sealedUnder) == 0 {
 		return seal.ErrSealed

@@ -58,7 +58,7 @@ func (a *arena) grow() {
 	}
 }
 
-// PageQuery selects the entries of an EntryPage; see store.PageOptions.
+// PageQuery selects the entries of a page by prefix, position and limits; see store.PageOptions.
 type PageQuery struct {
 	After, Prefix string
 	Limit, Bytes  int

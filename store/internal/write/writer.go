@@ -183,8 +183,8 @@ func (w *Writer) lastOf(x *memtable.Write) format.Header {
 	return h
 }
 
-// addTombstone adds a tombstone for the object in old, if there is a changelog. x is the delete, or nil if another
-// object replaces the old one.
+// addTombstone adds a tombstone for the object in old, if there is a changelog. x is the delete event, or nil if
+// another object replaces the old one.
 func (w *Writer) addTombstone(key string, old read.Stored, x *memtable.Write) error {
 	if !w.Log.Kept() {
 		return nil
