@@ -187,7 +187,7 @@ func TestAttachAudit(t *testing.T) {
 	})
 }
 
-// slowObserver sleeps for a second in InformerEnded.
+// slowObserver is an Observer whose method InformerEnded sleeps for a second.
 type slowObserver struct{}
 
 func (slowObserver) InformerMade(*informer.Informer)                         {}

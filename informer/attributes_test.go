@@ -144,7 +144,7 @@ func TestClusterIDErrors(t *testing.T) {
 		if s := i.Status(); !s.Synced || s.Err != nil || len(s.Reflector.Relists) != 0 {
 			t.Errorf("forbidden: %+v", s)
 		}
-		r.srv.compact() // causes a list while the id is unknown; the list keeps the stored id
+		r.srv.compact() // causes a list while the cluster id cannot be read; the list keeps the stored id
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		info, err := informer.Store(i).Info(t.Context())
@@ -181,7 +181,7 @@ func TestOpenAPIHash(t *testing.T) {
 		i := r.start(h)
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
-		// The list waits for a random part of openAPIJitter, which may be short.
+		// The list for the changed schema waits for a random time of at most openAPIJitter, which may be short.
 		s := i.Status()
 		if !s.Synced || s.Rewriting != reflector.ReasonOpenAPI && s.Reflector.Relists[reflector.ReasonOpenAPI] == 0 {
 			t.Errorf("at first: %+v", s)

@@ -61,10 +61,10 @@ var boatsResource = schema.GroupVersionResource{Group: "sea", Version: "v1", Res
 type boatServer struct {
 	mu      sync.Mutex
 	rv      int               // newest resourceVersion; guarded by mu
-	specs   map[string]string // guarded by mu; specs of the boats by name
+	specs   map[string]string // guarded by mu; specs of the boats as JSON, by name
 	rvs     map[string]int    // guarded by mu; resourceVersions of the boats by name
 	log     []boatEvent       // events of all changes; guarded by mu
-	changed chan struct{}     // guarded by mu; closed at the next event
+	changed chan struct{}     // guarded by mu; closed at the next change of a boat
 	// number of lists of boats, without look-ups by name, probes of one object and lists of metadata; guarded by mu
 	lists   int
 	watches int // number of watches; guarded by mu
@@ -127,7 +127,7 @@ func (s *boatServer) RoundTrip(r *http.Request) (*http.Response, error) {
 		Body: body, Request: r}, nil
 }
 
-// list answers a list in one page.
+// list answers a request for a list of all boats with one page.
 func (s *boatServer) list(r *http.Request) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -146,7 +146,7 @@ func (s *boatServer) list(r *http.Request) string {
 		strings.Join(items, ","), s.rv)
 }
 
-// watch answers a watch. It ends with a bookmark after timeoutSeconds.
+// watch answers a watch request for boats. The watch ends with a bookmark after timeoutSeconds.
 func (s *boatServer) watch(r *http.Request) io.ReadCloser {
 	at, _ := strconv.Atoi(r.URL.Query().Get("resourceVersion"))
 	seconds, _ := strconv.Atoi(r.URL.Query().Get("timeoutSeconds"))

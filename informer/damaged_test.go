@@ -153,7 +153,7 @@ func (c *crashes) image() {
 	c.images = append(c.images, to)
 }
 
-// take returns the copies made since its last call.
+// take returns the paths of the file copies made since its last call.
 func (c *crashes) take() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

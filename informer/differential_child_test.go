@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// childEnv is the variable that tells a child process of a test what to do.
+// childEnv is the environment variable that tells a child process of a test what to do.
 const childEnv = "LARDER_DIFFERENTIAL_CHILD"
 
 // TestDifferentialCrash compares how a process with our informer and a process with client-go's informer crash. In one

@@ -52,8 +52,8 @@ func (r *runner) evidence() *phase {
 	return ph
 }
 
-// calm reports whether calls in this phase must come at exact times: no connection was lost, no call merged, no step
-// raced.
+// calm reports whether the times of all calls in this phase are certain. A lost connection or a merged call, for
+// example, makes them uncertain.
 func (ph *phase) calm() bool {
 	return !ph.racing && !ph.restarted && !ph.lost && !ph.paged && !ph.flooded && len(ph.poisoned) == 0
 }
@@ -116,7 +116,7 @@ func until(lines []string, words ...string) (out []string) {
 	return out
 }
 
-// waitIdle waits until both informers are up to date and their handlers are idle, and compares everything.
+// waitIdle waits until both compared informers are up to date and their handlers are idle. Then it compares everything.
 func (r *runner) waitIdle() {
 	if r.sides[0].runs == 0 || r.sides[0].ended() {
 		return

@@ -159,7 +159,7 @@ func (f *front) listLocked(o metav1.ListOptions) (runtime.Object, error) {
 	return out.DeepCopy(), nil
 }
 
-// snapshotLocked lists the pods in key order. Its only field selectors are the reflector's look-ups.
+// snapshotLocked lists the pods in key order. Of the field selectors it supports only the reflector's look-ups by name.
 func (f *front) snapshotLocked(fields string) *corev1.PodList {
 	l := &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: strconv.Itoa(f.w.rv)}}
 	for _, p := range f.w.pods {

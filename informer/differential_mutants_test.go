@@ -11,7 +11,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// mutant injects a fault into our informer.
+// mutant injects a fault into our informer, which the differential test must find.
 type mutant struct {
 	// changes modifies the result of a transaction's changes, and reports in done whether it did; nil modifies nothing.
 	changes func(changes []entry.Change) (out []entry.Change, done bool)
@@ -38,7 +38,7 @@ func (m *mutant) added(i *informer.Informer, p *tap, running bool) {
 	m.restores = append(m.restores, informer.Forget(i, p.reg))
 }
 
-// restore restores the dropped handlers, so that the processor stops them.
+// restore undoes the dropping of handlers, so that the informer stops them at its end.
 func (m *mutant) restore(i *informer.Informer) {
 	if m == nil || i == nil {
 		return

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// rule is a row of the table of deliberate differences in docs/compatibility.md.
+// rule is one permitted difference between our informer and client-go's, a row of the table in docs/compatibility.md.
 type rule struct {
 	name string
 	// applies reports whether the difference is possible in the compared phase of the script.

@@ -21,7 +21,7 @@ import (
 // unknownKey is the key of a pod whose only event is a DELETED.
 const unknownKey = "nobody/knows"
 
-// runner runs one script on both informers and records differences.
+// runner runs one script on our informer and on client-go's, and records the differences.
 type runner struct {
 	s     script
 	dir   string
@@ -44,7 +44,7 @@ type runner struct {
 // phase records what happened in a script between two comparisons of the informers.
 type phase struct {
 	racing, restarted, cold, paged bool
-	lost                           bool // a connection has ended with an error
+	lost                           bool // a connection to a server has ended with an error
 	cutOff                         bool // the informers' runs were ended
 	flooded                        bool // calls of one of our informer's handlers have merged
 	lists                          [2][]int
@@ -165,7 +165,8 @@ func (r *runner) do(o op) {
 		r.w.compact()
 	case "odd":
 		r.w.send(r.odd(o.how))
-		// Our informer lists: a DELETED for an unknown object looks like a rewind.
+		// Our informer lists after a DELETED for an unknown object, because the server seems to have gone back to an
+		// older state.
 		r.ph.lost = r.ph.lost || o.how == "unknown delete"
 	case "close", "cut", "error event", "fail", "outage", "outage over":
 		r.injectFault(o)

@@ -25,7 +25,8 @@ type config struct {
 	pageSize             int64
 	listDelay, pageDelay time.Duration
 	index                bool
-	contentType          string // content type of HTTP answers that our informer reads itself; "" passes objects
+	// content type of the HTTP answers that our informer decodes itself; "" if its server passes Go objects
+	contentType string
 }
 
 func (c config) String() string {

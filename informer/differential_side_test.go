@@ -27,7 +27,7 @@ type side struct {
 	w    *world
 	f    *front
 	inf  cache.SharedIndexInformer
-	mine *informer.Informer // nil for client-go's informer
+	mine *informer.Informer // our informer; nil on client-go's side
 	taps []*tap
 
 	runs   int

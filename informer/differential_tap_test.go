@@ -75,7 +75,7 @@ func (h handlerSpec) String() string {
 type tap struct {
 	spec handlerSpec
 	w    *world
-	reg  cache.ResourceEventHandlerRegistration // nil if the informer refused the handler
+	reg  cache.ResourceEventHandlerRegistration // registration of the handler; nil if the informer refused it
 	// removed is true once the handler was removed, after which it must get no calls.
 	removed bool
 	walk    walk

@@ -36,16 +36,16 @@ func surviveHandlers(t *testing.T) {
 }
 
 // TestDifferential runs our informer and client-go's on the same scripts of user and server actions, generated from
-// seeds. Each informer has its own server; both servers serve the same world and do the same. Except for the rules in
-// docs/compatibility.md the test compares:
+// seeds. Each informer has its own server; both servers have the same pods and perform the same actions. The table in
+// docs/compatibility.md lists the permitted differences as rules. Apart from these the informers must agree in:
 //
 //   - after each step the visible state: synced, stopped, which handlers are synced, busy or shut down, and all names;
-//   - the calls of each handler, with their arguments and times. If connections were lost, each key's calls must follow
-//     that key's history, and skip only states that a list can skip;
-//   - the log lines about handlers, the reported errors, contents, indexes and resourceVersions;
-//   - that nothing keeps running.
+//   - the calls of each handler, with their arguments and times. If connections were lost, the calls about each pod must
+//     follow that pod's history, and skip only states that a list can skip;
+//   - the log lines about handlers, the reported errors, the stored objects, indexes and resourceVersions;
+//   - the end: no goroutine may remain.
 //
-// The test also fails if no script needs one of the rules.
+// The test also fails if a rule is needed in no script.
 func TestDifferential(t *testing.T) {
 	surviveHandlers(t)
 	n, all := *diffScripts, *diffScripts == 0

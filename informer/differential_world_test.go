@@ -21,7 +21,7 @@ const (
 	poison = "?" // some transforms fail on a value with this suffix
 )
 
-// world is the state and the history that both servers of a script serve.
+// world holds the pods and past events that both servers of a script serve.
 type world struct {
 	mu        sync.Mutex
 	epoch     time.Time

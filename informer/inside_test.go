@@ -87,8 +87,8 @@ func TestResyncPeriods(t *testing.T) {
 	}
 }
 
-// TestResyncPeriodOfEarlierHandlers checks that a later handler with a short period does not change the periods of
-// earlier handlers.
+// TestResyncPeriodOfEarlierHandlers checks that adding a handler with a short resync period does not change the periods
+// of earlier handlers.
 func TestResyncPeriodOfEarlierHandlers(t *testing.T) {
 	i := &Informer{o: Options{ResyncPeriod: 30 * time.Second}, resyncCheckPeriod: 30 * time.Second,
 		clock: clock.RealClock{}, synced: newSynced(nil)}

@@ -215,7 +215,7 @@ func testResyncDuringChanges(t *testing.T, residency store.Residency) {
 	})
 	defer m.end()
 	time.Sleep(time.Hour)
-	synctest.Wait() // the handler is blocked in its first call
+	synctest.Wait() // wait until the handler is blocked in its first call
 	pod := func(name, rv string) *corev1.Pod {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name, UID: "u", ResourceVersion: rv}}
 	}

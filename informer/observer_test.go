@@ -20,7 +20,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// witness is an Observer that records its calls.
+// witness is an informer's Observer that records its calls.
 type witness struct {
 	mu    sync.Mutex
 	lines []string                 // recorded calls; guarded by mu

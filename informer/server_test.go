@@ -149,7 +149,8 @@ func (s *server) bookmarkLocked() watch.Event {
 		Object: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{ResourceVersion: strconv.Itoa(s.rv)}}}
 }
 
-// setFail sets the function that fails requests; nil fails none.
+// setFail sets a function that is called for each request. The request fails with the error that it returns. nil fails
+// no request.
 func (s *server) setFail(fn func(verb string, o metav1.ListOptions) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -81,7 +81,7 @@ func TestSecretsAreLogged(t *testing.T) {
 // logLines collects log lines.
 type logLines struct {
 	mu   sync.Mutex
-	text []string // guarded by mu
+	text []string // collected log lines; guarded by mu
 }
 
 func (l *logLines) add(line string) {

@@ -363,7 +363,7 @@ func TestNoIdentity(t *testing.T) {
 	})
 }
 
-// contextless is a ListerWatcher whose methods take no context. They are never called.
+// contextless is a ListerWatcher whose methods take no context. The tests never call these methods.
 type contextless struct{ toolscache.ListerWatcher }
 
 // do sends a request and discards the server's answer.

@@ -24,7 +24,7 @@ import (
 // api is an http.RoundTripper that answers discovery requests like an API server.
 type api struct {
 	mu     sync.Mutex
-	groups []apidiscoveryv2.APIGroupDiscovery // guarded by mu, like all fields below
+	groups []apidiscoveryv2.APIGroupDiscovery // guarded by mu; API groups of the discovery document
 	// guarded by mu; error returned to every request; nil if the server works
 	err error
 	// guarded by mu; body of every answer, in place of the discovery document; "" sends the document
