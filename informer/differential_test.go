@@ -40,8 +40,8 @@ func surviveHandlers(t *testing.T) {
 // docs/compatibility.md lists the permitted differences as rules. Apart from these the informers must agree in:
 //
 //   - after each step the visible state: synced, stopped, which handlers are synced, busy or shut down, and all names;
-//   - the calls of each handler, with their arguments and times. If connections were lost, the calls about each pod must
-//     follow that pod's history, and skip only states that a list can skip;
+//   - the calls of each handler, with their arguments and times. If connections were lost, the calls about each pod
+//     must follow that pod's history, and skip only states that a list can skip;
 //   - the log lines about handlers, the reported errors, the stored objects, indexes and resourceVersions;
 //   - the end: no goroutine may remain.
 //

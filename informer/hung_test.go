@@ -315,7 +315,7 @@ func TestHandlersWhileAnApplyIsDue(t *testing.T) {
 		entered, release := g.Hold()
 		informer.Deltas(r.i).Lock()
 		r.srv.write("a/1", "y")
-		synctest.Wait() // the loop no longer waits for commits, and waits for deltasMu
+		synctest.Wait() // the loop that applies events no longer waits for a commit; it waits for deltasMu
 		var b entry.Batch
 		for n := range 200 {
 			meta := metav1.ObjectMeta{Namespace: "b", Name: fmt.Sprint(n), ResourceVersion: "1"}
