@@ -10,8 +10,8 @@ type Attributes struct {
 	// ClusterID identifies the cluster: the UID of the namespace kube-system, or the value that the caller sets. Empty
 	// means unknown, and matches every value.
 	ClusterID string `json:"clusterID,omitempty"`
-	// Codec and Schema are the codec's Name and Fingerprint. If the server's payloads are stored unchanged, Schema is
-	// codec.SentFingerprint, and the contents do not depend on Go types.
+	// Codec is the Name of the codec that encodes the objects, and Schema is its Fingerprint. If the server's payloads
+	// are stored unchanged, Schema is codec.SentFingerprint, and the contents do not depend on Go types.
 	Codec  string `json:"codec,omitempty"`
 	Schema string `json:"schema,omitempty"`
 	// Transform is the version that the caller has given to its transform function.

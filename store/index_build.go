@@ -94,12 +94,13 @@ func (c *Collection) addIndexers(ctx context.Context, indexers cache.Indexers, v
 		}
 		return err
 	case c.started.Load():
-		c.startBuild() // BuildIndexes was called before the indexes were added
+		c.startBuild() // nothing else builds them: BuildIndexes was called before they were added
 	}
 	return nil
 }
 
-// claimAdded makes set, which has the added functions, the collection's index functions, in memory and in the file.
+// claimAdded makes set the collection's index functions, in memory and in the file. set includes the functions that are
+// being added.
 func (c *Collection) claimAdded(ctx context.Context, set, added *index.Set) error {
 	for done := false; !done; { // repeat if objects were loaded into memory while terms were computed
 		r := c.resident.Load()

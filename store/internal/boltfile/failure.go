@@ -21,7 +21,7 @@ func (f *File) Classify(h *Handle, err error) error {
 	case errors.As(err, &failed):
 		err = f.classify(h, failed)
 	case errors.Is(err, entry.ErrDamaged):
-		// A record or an index entry is damaged: other entries of its page may be damaged too.
+		// fn has found a damaged record or index entry: other entries of its page may be damaged too.
 		err = fmt.Errorf("%s: %w", f.Path, err)
 		f.Fail(h, err)
 	case errors.Is(err, ErrOverwritten):

@@ -168,7 +168,7 @@ func (f *File) openUnlocked(ctx context.Context, o *opening) (*Handle, error) {
 
 // start makes h the current handle for writing, and removes the key in the root bucket that says that the file was
 // closed cleanly. If the disk is full or fails, the file is still opened for reading, and the first later write that
-// succeeds removes the mark.
+// succeeds removes the key.
 func (f *File) start(h *Handle, o *opening) error {
 	f.use(h, func() {})
 	f.steady.Store(o.root.times.resume(f.Wall()))

@@ -24,7 +24,8 @@ type Copier struct {
 	// collections for whose resource Seals returns true. If Fresh is nil, sealed records are copied unchanged.
 	Fresh *keyring.Ring
 	Seals func(r schema.GroupResource) bool
-	// Salvage makes the copier continue where the old file is damaged. Revive is called after all other copying.
+	// Salvage makes the copier continue where the old file is damaged. The function Revive is called after all other
+	// copying.
 	Salvage bool
 	Revive  func(c *Copier) error
 

@@ -225,8 +225,8 @@ func (e Encoder) Decode(x *memtable.Write) (runtime.Object, error) {
 	return obj, nil
 }
 
-// encodeWrite sets the payload of x and its size, unless x has a payload. If the codec fails or panics, x has no
-// payload.
+// encodeWrite sets the payload of x and its size, by a call of the codec. It does nothing if x has a payload already.
+// If the codec fails or panics, x stays without a payload.
 func encodeWrite(x *memtable.Write, codec codec.Codec) error {
 	if x.Payload != nil {
 		return nil

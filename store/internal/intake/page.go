@@ -238,8 +238,8 @@ func (r *Replacement) missing(
 	return missing, last, err
 }
 
-// recordItem records the result of an item, after the item was shown if necessary. It returns the item as skipped if it
-// was left out and that was not reported to the caller yet.
+// recordItem records in r that the list has the item, after a differing item was put into the collection if necessary.
+// If the item was left out, and the caller does not know that yet, it returns the item as skipped.
 func (r *Replacement) recordItem(it *item, generation int) (skipped []entry.Skipped) {
 	switch {
 	case it.skip:

@@ -43,7 +43,7 @@ func (o *Table[I]) resetLocked() {
 
 // Put adds a batch: last holds the last write of each key. update returns the Info that covers the batch. Its argument
 // is the Info of the previous uncommitted batch, if dirty is true. Put returns the number of bytes by which the table
-// has grown. It calls also before readers and commits can see the batch.
+// has grown. It calls the function also before readers and commits can see the batch.
 func (o *Table[I]) Put(last []*Write, update func(before I, dirty bool) I, also func()) (grown int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

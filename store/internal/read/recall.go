@@ -80,7 +80,7 @@ func (r *Reader) Recall(ctx context.Context, bound int) (changes []*history.Even
 	return changes, floor, err
 }
 
-// recalled returns a change of the changelog as an event of a history.
+// recalled returns a change from the file's changelog as an event of the in-memory history.
 func recalled(c changelog.Change, b body.Body) *history.Event {
 	e := &history.Event{Key: c.Key, Deleted: c.Gone, Recalled: true}
 	e.RV, _ = strconv.ParseUint(c.RV, 10, 64)

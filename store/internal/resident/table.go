@@ -27,8 +27,8 @@ type item struct {
 	row *row
 }
 
-// row is the entry of one key. Successive states of the object use the same row, so an update with unchanged terms
-// touches no index. now and obj are guarded by Table.mu.
+// row is the table's entry of one key. Successive states of the object use the same row, so an update with unchanged
+// index terms touches no index. now and obj are guarded by Table.mu.
 type row struct {
 	key string
 	now *State

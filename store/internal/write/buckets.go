@@ -12,7 +12,7 @@ import (
 	"github.com/larder-dev/larder/store/internal/state"
 )
 
-// Create creates a collection with the state st, unless one with this name exists.
+// Create creates a collection with the state st, unless the file has one with this name already.
 func Create(tx *bolt.Tx, name string, st state.State) error {
 	root, err := tx.CreateBucketIfNotExists(format.BucketLarder)
 	if err != nil || root.Bucket([]byte(name)) != nil {
