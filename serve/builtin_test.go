@@ -18,7 +18,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// mirrorOne stores a collection of a resource with one object, named one.
+// mirrorOne stores a collection of a resource that contains one object with the name "one".
 func mirrorOne(t *testing.T, st *store.Store, gvr schema.GroupVersionResource, info entry.ResourceInfo) {
 	t.Helper()
 	id := entry.Identity{GroupVersionResource: gvr, Representation: entry.Unstructured}
@@ -42,7 +42,7 @@ func one(kind schema.GroupVersionKind) *unstructured.Unstructured {
 	return u
 }
 
-// mirrorObjects replaces the contents of a collection with the objects.
+// mirrorObjects replaces the objects in the stored collection c with the given objects.
 func mirrorObjects(t *testing.T, c *store.Collection, objects ...runtime.Object) {
 	t.Helper()
 	list, err := c.BeginReplace(t.Context(), store.ReplaceOptions{})

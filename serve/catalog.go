@@ -32,18 +32,18 @@ const (
 type catalog struct {
 	source       Source
 	confidential bool
-	reviews      bool // clients may create SelfSubjectAccessReviews and the like
+	reviews      bool // clients may ask about their rights (SelfSubjectAccessReviews)
 	now          func() time.Time
 
 	gate  gate
 	known *known    // the cached state of the source; guarded by gate; nil before the first request
-	read  time.Time // time of the last read of the source; guarded by gate
+	read  time.Time // time at which the cached state was read; guarded by gate
 }
 
 // known is the state of a source when it was last read: its collections, and the discovery documents made of them.
 type known struct {
 	kinds      map[schema.GroupVersionResource]*kind
-	expected   map[schema.GroupVersionResource]entry.Identity // mirrored resources without a collection in the source
+	expected   map[schema.GroupVersionResource]entry.Identity // mirrored resources that the source does not have yet
 	resources  map[schema.GroupVersionResource]discovery.Resource
 	documents  []string // names of the stored documents of the API server (its discovery and schemas)
 	discovery  *discovery.Handler
@@ -100,7 +100,7 @@ func (c *catalog) all(ctx context.Context) (*known, error) {
 	return c.known, nil
 }
 
-// resourcesOf returns the discovery entries of kinds.
+// resourcesOf returns the entries in discovery of the given kinds.
 func resourcesOf(kinds map[schema.GroupVersionResource]*kind) map[schema.GroupVersionResource]discovery.Resource {
 	all := map[schema.GroupVersionResource]discovery.Resource{}
 	for gvr, k := range kinds {
@@ -228,7 +228,7 @@ func (k *kind) find(p path, o *listOptions, f form) (c *collection, exact bool) 
 	return nil, false
 }
 
-// covers reports whether the collection has all objects that the request selects.
+// covers reports whether the collection contains all objects that a request selects, by its path and selectors.
 func (c *collection) covers(p path, o *listOptions) bool {
 	if c.Identity.Namespace != "" && c.Identity.Namespace != p.namespace || c.lacks != "" {
 		return false
@@ -247,7 +247,7 @@ func (c *collection) covers(p path, o *listOptions) bool {
 	return true
 }
 
-// scope describes in words which objects of the kind are mirrored.
+// scope describes in words which objects of the kind are mirrored, for error messages.
 func (k *kind) scope() string {
 	var all []string
 	for _, c := range k.collections {
@@ -256,7 +256,7 @@ func (k *kind) scope() string {
 	return strings.Join(all, ", ")
 }
 
-// scope describes in words which objects of its kind the collection has.
+// scope describes in words which objects of its kind the collection contains, for error messages.
 func (c *collection) scope() string {
 	if c.Identity.Namespace == "" && c.Identity.LabelSelector == "" && c.Identity.FieldSelector == "" && c.lacks == "" {
 		return "all"

@@ -10,10 +10,11 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// gzipThreshold is the size of a body, in bytes, above which kube-apiserver compresses.
+// gzipThreshold is the size of a response's body, in bytes, above which it is compressed, as in kube-apiserver.
 const gzipThreshold = 128 << 10
 
-// outputs are write buffers: each write to the network becomes a chunk and at least one TLS record.
+// outputs are buffers for the bodies of responses. Without a buffer, each small write would be a chunk and a TLS record
+// of its own.
 var outputs = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, 64<<10) }}
 
 // compressible is a response body that is compressed if it is large and the client accepts gzip. Close flushes it.
@@ -30,7 +31,8 @@ func newCompressible(w http.ResponseWriter, r *http.Request) *compressible {
 	return &compressible{w: w, takes: takesGzip(r)}
 }
 
-// takesGzip reports whether Accept-Encoding names gzip. Like kube-apiserver it ignores quality values.
+// takesGzip reports whether the request's Accept-Encoding header names gzip. Like kube-apiserver it ignores quality
+// values.
 func takesGzip(r *http.Request) bool {
 	for part := range strings.SplitSeq(r.Header.Get("Accept-Encoding"), ",") {
 		if strings.TrimSpace(part) == "gzip" {
@@ -54,7 +56,7 @@ func (c *compressible) Write(data []byte) (int, error) {
 	}
 	c.buf = outputs.Get().(*bufio.Writer)
 	if c.buf.Reset(c.w); c.takes {
-		c.zip, _ = gzip.NewWriterLevel(c.buf, gzip.BestSpeed) // BestSpeed is a valid level
+		c.zip, _ = gzip.NewWriterLevel(c.buf, gzip.BestSpeed) // fails only for an invalid level
 		c.out = c.zip
 	} else {
 		c.out = c.buf
@@ -64,7 +66,7 @@ func (c *compressible) Write(data []byte) (int, error) {
 	return len(data), err
 }
 
-// Close writes buffered data and returns the buffer to its pool.
+// Close writes the buffered rest of the body, and puts the buffer back into its pool.
 func (c *compressible) Close() (err error) {
 	if c.out == nil {
 		_, err = c.w.Write(c.held)

@@ -16,7 +16,7 @@ import (
 // sends that warning. The zero value means that the version is not deprecated.
 type deprecation struct {
 	text  string
-	since *utilversion.Version // nil: in all releases
+	since *utilversion.Version // nil: the warning is sent by all releases
 }
 
 // deprecationOf returns the deprecation of a built-in kind, in the words of k8s.io/apiserver/pkg/endpoints/deprecation.
@@ -39,7 +39,7 @@ func deprecationOf(gvk schema.GroupVersionKind) (d deprecation) {
 	return deprecation{since: d.since, text: d.text + removal(obj) + replacement(obj)}
 }
 
-// removal names the release that removed an object's version; empty if there is none.
+// removal returns the Kubernetes release that no longer serves the version of an object's kind; "" if there is none.
 func removal(obj runtime.Object) string {
 	if o, ok := obj.(interface{ APILifecycleRemoved() (major, minor int) }); ok {
 		if major, minor := o.APILifecycleRemoved(); major != 0 || minor != 0 {
@@ -49,7 +49,7 @@ func removal(obj runtime.Object) string {
 	return ""
 }
 
-// replacement names the version that replaces an object's version; empty if there is none.
+// replacement returns the version of an object's kind that replaces the object's version; "" if there is none.
 func replacement(obj runtime.Object) string {
 	if o, ok := obj.(interface {
 		APILifecycleReplacement() schema.GroupVersionKind
@@ -61,8 +61,8 @@ func replacement(obj runtime.Object) string {
 	return ""
 }
 
-// deprecation returns the deprecation of the kind's version. For a custom resource its CustomResourceDefinition
-// decides.
+// deprecation returns the deprecation of the requested version of a kind. For a custom resource it comes from the
+// CustomResourceDefinition.
 func (k *kind) deprecation() deprecation {
 	if c := k.collections[0]; c.builtIn {
 		return c.deprecated

@@ -59,7 +59,7 @@ func (m media) encode(obj any, apiVersion, kind string) ([]byte, error) {
 	return append(data, '\n'), err
 }
 
-// stream returns the Content-Type of a watch.
+// stream returns the Content-Type of a watch's response.
 func (f format) stream() string {
 	if f.media == mediaProtobuf {
 		return string(mediaProtobuf) + ";stream=watch"
@@ -67,7 +67,7 @@ func (f format) stream() string {
 	return string(f.media)
 }
 
-// bodies and streams are the media types that the errors list for responses and for watches.
+// bodies and streams are the media types of responses and of watches. The 406 error lists them.
 var (
 	bodies  = []string{string(mediaJSON), string(mediaYAML), string(mediaProtobuf)}
 	streams = []string{"application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch"}

@@ -83,7 +83,7 @@ func (f *Forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.proxy.ServeHTTP(w, r)
 }
 
-// fallbackKey is the context key of the handler that answers while the API server is unreachable.
+// fallbackKey is the context key of the handler that answers a forwarded request while the API server is unreachable.
 type fallbackKey struct{}
 
 // serveOr forwards a request. If the API server is unreachable, the handler fallback answers the request.
@@ -91,7 +91,7 @@ func (f *Forwarder) serveOr(w http.ResponseWriter, r *http.Request, fallback htt
 	f.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), fallbackKey{}, fallback)))
 }
 
-// takes reports whether the request has credentials that the API server might accept.
+// takes reports whether the request has the user's own credentials, which the API server might accept.
 func (f *Forwarder) takes(r *http.Request) bool {
 	_, known, _ := f.own.Authenticate(r)
 	return !known && r.Header.Get("Authorization") != ""

@@ -19,11 +19,11 @@ import (
 // writeHead is the maximum size, in bytes, of a write's response that is searched for a resourceVersion.
 const writeHead = 64 << 10
 
-// answeredKey is the context key of a func(*http.Response) that is called before the API server's response is sent to
-// the client.
+// answeredKey is the context key of a function that receives the API server's response to a forwarded write, before the
+// client does.
 type answeredKey struct{}
 
-// errUnreached cancels a forwarded read that the API server does not answer in time.
+// errUnreached is the cause with which a forwarded read is canceled if the API server does not begin to answer in time.
 var errUnreached = errors.New("the API server does not answer in time")
 
 // forwardRead forwards a read to the API server. If the API server is unreachable, or does not begin to answer within
@@ -48,7 +48,7 @@ func (q *request) forwardRead(local func() error) (err error) {
 	return err
 }
 
-// writesTo reports whether the request may change objects of a mirrored resource.
+// writesTo reports whether a forwarded request may change objects of a mirrored resource.
 func (q *request) writesTo() bool {
 	switch q.r.Method {
 	case http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:

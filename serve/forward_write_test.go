@@ -97,7 +97,7 @@ func TestReadsOwnWrites(t *testing.T) {
 		write func() error
 		read  func() string
 		want  string
-		late  bool // the mirror receives the write only after the read
+		late  bool // the mirror receives the write only after the read was answered
 	}{
 		{"created", func() error {
 			p := newPod("a", "own")

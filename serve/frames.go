@@ -86,7 +86,7 @@ func (s *frames) added(key frameKey, f *frame) {
 	if s.made[key] != f {
 		return
 	}
-	f.size = frameOverhead + len(f.data) + key.event.Size() // the frame may be the last reference to its event
+	f.size = frameOverhead + len(f.data) + key.event.Size() // the cache may keep the event itself in memory
 	s.bytes += f.size
 	for s.bytes > framesBytes && len(s.order) > 1 {
 		s.bytes -= s.made[s.order[0]].size
@@ -109,7 +109,8 @@ func (w *watcher) frame(eventType watch.EventType, e entry.Entry, first bool) ([
 	return w.format.frame(eventType, object), nil
 }
 
-// tableOf returns a Table with one row, as a watch sends it.
+// tableOf returns a Table with one row, for an event of a watch. first says that it is the watch's first Table, which
+// has the column definitions.
 func (w *watcher) tableOf(row []byte, rv string, first bool) ([]byte, error) {
 	definitions := []byte("null")
 	if first {
@@ -122,7 +123,7 @@ func (w *watcher) tableOf(row []byte, rv string, first bool) ([]byte, error) {
 		`"columnDefinitions":%s,"rows":[%s]}`, w.format.version, rv, definitions, row), nil
 }
 
-// frame wraps an encoded object in an event.
+// frame encodes an event of a watch around an object that is already encoded.
 func (f format) frame(eventType watch.EventType, object []byte) []byte {
 	if f.media == mediaProtobuf {
 		return appendWatchFrame(nil, string(eventType), object)

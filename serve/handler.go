@@ -24,15 +24,15 @@ type Options struct {
 	Narrow bool
 	// Confidential serves Secrets and sealed collections. Default: they are absent.
 	Confidential bool
-	// Forward answers the requests that the Handler cannot answer: writes, logs, resources that are not mirrored. For
-	// clients whose credentials it can forward, discovery includes the resources of the API server. Default: such
-	// requests fail.
+	// Forward forwards the requests that the Handler cannot answer to the API server: writes, logs, and requests for
+	// resources that are not mirrored. For clients whose credentials can be forwarded, discovery includes the resources
+	// of the API server. Default: such requests fail.
 	Forward *Forwarder
 	// Authorizer decides which user may do what. The Handler must then be behind access.NewHandler, which authenticates
 	// the users. Default: every client may read everything that is served.
 	Authorizer access.Authorizer
-	// Snapshots answers GET and HEAD below /snapshot/. The user needs the right to that path (nonResourceURLs in RBAC).
-	// The handler sees the path without the prefix, such as /latest. Default: the path does not exist.
+	// Snapshots answers GET and HEAD below /snapshot/. The user needs the right to the requested path (nonResourceURLs
+	// in RBAC). The handler receives the path without that prefix, such as /latest. Default: such paths do not exist.
 	Snapshots http.Handler
 	// Metrics answers GET /metrics. The user needs the right to that path. Default: the path does not exist.
 	Metrics http.Handler
@@ -41,13 +41,13 @@ type Options struct {
 	Page http.Handler
 	// Memory is the memory budget of responses. Default: a budget of DefaultMemory bytes.
 	Memory *Memory
-	// Notes returns the known defects of a collection, which become Warnings; informer.Status.Notes of its informer,
-	// for example. Default: entry.Info.Notes, which does not know whether the API server allows a watch of the
-	// collection.
+	// Notes returns the known defects of a collection, of which clients are warned; from informer.Status.Notes, for
+	// example. Default: the notes of entry.Info. They do not say whether the API server allows the collection to be
+	// watched.
 	Notes func(entry.Info) []entry.Note
 }
 
-// Handler serves a Source as a Kubernetes API. New returns one.
+// Handler serves a Source as a Kubernetes API. The function New returns one.
 type Handler struct {
 	source  Source
 	options Options
@@ -62,7 +62,7 @@ type Handler struct {
 	open   sync.WaitGroup // running requests; Add is not called after closed is set
 }
 
-// New returns a Handler. It starts nothing.
+// New returns a Handler that serves the Source s. It starts no goroutines.
 func New(s Source, o Options) (*Handler, error) {
 	if o.Memory == nil {
 		o.Memory = NewMemory(0)
@@ -102,7 +102,7 @@ func (h *Handler) begin() bool {
 // request is one HTTP request for mirrored objects, with the values that are parsed and chosen while it is answered.
 type request struct {
 	*Handler
-	ctx context.Context // canceled with the client's request and by Close
+	ctx context.Context // canceled when the client disconnects, and by Close
 	w   http.ResponseWriter
 	r   *http.Request
 
@@ -235,7 +235,7 @@ func (q *request) notYet(id entry.Identity) (err error) {
 	return errNotListed(id)
 }
 
-// verb returns the RBAC verb of a read.
+// verb returns the verb in RBAC of a request that reads objects: get, list or watch.
 func (q *request) verb() string {
 	switch {
 	case q.path.name != "":
@@ -246,7 +246,7 @@ func (q *request) verb() string {
 	return "list"
 }
 
-// answer answers a request for objects of a kind.
+// answer answers a get, list or watch of objects of the kind k. It chooses the format and the collection of the answer.
 func (q *request) answer(k *kind, watching bool) (err error) {
 	a := negotiation{known: k.collections[0].known, newer: k.collections[0].Attributes.NewerServer(), list: q.path.name == "",
 		watching: watching}
@@ -281,7 +281,7 @@ func (q *request) answer(k *kind, watching bool) (err error) {
 	return q.watch()
 }
 
-// read answers a get or a list.
+// read answers a get or a list of objects, from the mirror or by forwarding it.
 func (q *request) read() error {
 	local := func() error {
 		q.warnOfNotes()
@@ -346,8 +346,8 @@ func onlyMetadata(k *kind) bool {
 	return true
 }
 
-// unserved answers a request for a resource that is not mirrored, and requests other than reads. A forwarded request is
-// authorized by the API server.
+// unserved answers requests that the mirror cannot answer: for resources that are not mirrored, and requests that do
+// not read. With Options.Forward it forwards the request, which the API server then authorizes.
 func (q *request) unserved(k *kind, reads bool) error {
 	if q.Handler.options.Forward != nil {
 		return q.forward()

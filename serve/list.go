@@ -88,7 +88,7 @@ func (q *request) list() error {
 // more objects follow; in protobuf, it has the size of the items.
 type extent struct {
 	items  int    // the number of items; -1: all objects from the start of the list to its end
-	length int    // size of the items in protobuf, in bytes
+	length int    // the total size of the items in protobuf, in bytes
 	last   string // the key of the last item; only used if more is set
 	more   bool   // more objects follow than the limit allows
 	// complete says that the field rendered has all items, so that the list need not be read again.
@@ -188,7 +188,7 @@ func sizeOf(entries []entry.Entry) (n int) {
 	return n
 }
 
-// memory returns the memory that encoded objects take while they are written, in bytes.
+// memory returns how many bytes of memory rendered objects need while they are written to the client.
 func (m media) memory(items [][]byte) (n int64) {
 	for _, item := range items {
 		n += int64(len(item))
@@ -199,7 +199,7 @@ func (m media) memory(items [][]byte) (n int64) {
 	return n
 }
 
-// stream writes a list page by page.
+// stream reads, renders and writes the items of a list page by page, so that only one page is in memory.
 func (q *request) stream(l *listing, after string, x extent) error {
 	var w *listWriter
 	left, length := x.items, 0

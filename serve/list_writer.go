@@ -67,7 +67,7 @@ func (w *listWriter) put(data []byte) {
 	}
 }
 
-// write writes items. It fails if the client has closed the connection.
+// write writes some items of the list. It fails if the client has closed the connection.
 func (w *listWriter) write(items [][]byte) error {
 	var head []byte
 	for _, item := range items {
@@ -150,7 +150,7 @@ func (w *listWriter) failed(err error) error {
 	panic(http.ErrAbortHandler)
 }
 
-// listMeta returns the metadata of a Table with one object.
+// listMeta returns the metadata of a Table with only one object, whose resourceVersion it has.
 func listMeta(e entry.Entry) metav1.ListMeta {
 	return metav1.ListMeta{ResourceVersion: e.ResourceVersion}
 }

@@ -105,7 +105,7 @@ func (l *listing) exactly(rv string) (err error) {
 	return err
 }
 
-// awaitRV waits until the collection has reached a resourceVersion, for freshFor at most.
+// awaitRV waits for up to freshFor until the collection has reached a resourceVersion.
 func (l *listing) awaitRV(ctx context.Context, rv uint64) error { return awaitRV(ctx, l.c, l.r, rv) }
 
 func awaitRV(ctx context.Context, c *collection, r reader, rv uint64) error {

@@ -9,7 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// DefaultMemory is the default size of a Memory, in bytes.
+// DefaultMemory is the default size of the memory budget, in bytes.
 const DefaultMemory = 256 << 20
 
 // memoryWait is how long a request waits for memory of the budget before it is rejected with 429.
@@ -35,7 +35,7 @@ type Memory struct {
 	freed chan struct{} // closed when memory is released; nil while no request waits
 }
 
-// MemoryUsage is the usage of a Memory.
+// MemoryUsage is the usage of a memory budget.
 type MemoryUsage struct {
 	// Size is the budget, and Used the memory that requests hold, both in bytes. Used can exceed Size by a page of a
 	// list per user.
@@ -61,7 +61,7 @@ func NewMemory(size int64) *Memory {
 	}
 }
 
-// Usage returns the current usage.
+// Usage returns the current usage of the budget.
 func (m *Memory) Usage() MemoryUsage {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -74,13 +74,13 @@ func errMemory() error {
 		"try again", 1)
 }
 
-// memoryLease is the memory that one request holds. The request's goroutine owns it.
+// memoryLease is the memory of the budget that one request holds. The request's goroutine owns the lease.
 type memoryLease struct {
 	memory *Memory
-	user   string // empty if users are not distinguished
+	user   string // the user of the request; empty if users are not distinguished
 	share  *share // nil while the lease holds nothing
 	bytes  int64
-	beyond int64 // the part of bytes that exceeds the budget
+	beyond int64 // the part of bytes by which the lease exceeds the budget
 	begun  bool  // part of the response is written, so that a rejection would cut it off
 }
 
@@ -131,8 +131,8 @@ func (l *memoryLease) take(ctx context.Context, more int64, wait time.Duration) 
 	return nil
 }
 
-// growBegun acquires more bytes for a response that has begun. It may exceed the budget if no other lease of the user
-// does. Otherwise it waits until ctx ends.
+// growBegun acquires more bytes for a response that has begun. The lease may exceed the budget if no other lease of the
+// user does. Otherwise growBegun waits until ctx ends.
 func (l *memoryLease) growBegun(ctx context.Context, more int64) error {
 	for {
 		freed, ok := l.tryGrowBegun(more)
@@ -147,7 +147,8 @@ func (l *memoryLease) growBegun(ctx context.Context, more int64) error {
 	}
 }
 
-// tryGrowBegun acquires more bytes, or returns a channel that is closed when memory is released.
+// tryGrowBegun acquires more bytes for a response that has begun. If it cannot, it returns a channel that is closed
+// when memory is released.
 func (l *memoryLease) tryGrowBegun(more int64) (freed <-chan struct{}, ok bool) {
 	m, s := l.memory, l.share
 	m.mu.Lock()
@@ -172,7 +173,7 @@ func (l *memoryLease) tryGrowBegun(more int64) (freed <-chan struct{}, ok bool) 
 	return nil, true
 }
 
-// free releases bytes, beginning with those beyond the budget.
+// free releases bytes of a lease, beginning with those beyond the budget.
 func (l *memoryLease) free(bytes int64) {
 	if bytes == 0 {
 		return
@@ -194,7 +195,7 @@ func (l *memoryLease) free(bytes int64) {
 	}
 }
 
-// release releases all memory.
+// release releases all memory of a lease.
 func (l *memoryLease) release() {
 	if l.share == nil {
 		return

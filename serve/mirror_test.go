@@ -65,7 +65,7 @@ func TestMirrorOmitsLeftovers(t *testing.T) {
 	}
 }
 
-// TestNoListDuringRelist checks that lists return 429 while a relist is written to the store page by page.
+// TestNoListDuringRelist checks that lists return 429 while the mirror writes a relist to the store page by page.
 func TestNoListDuringRelist(t *testing.T) {
 	w := newWorld(t, nil)
 	w.fill(2)

@@ -9,7 +9,7 @@ import (
 	"github.com/larder-dev/larder/serve/access"
 )
 
-// snapshots is the path prefix of Options.Snapshots.
+// snapshots is the path prefix of requests for snapshots, which Options.Snapshots answers.
 const snapshots = "/snapshot"
 
 // pages is the path prefix of Options.Page, the handler of the web page. Requests below compare are long-running, since
@@ -31,7 +31,7 @@ func holdSchema(ctx context.Context, bytes int) error {
 	return q.lease.resize(ctx, documentMemory+int64(bytes), memoryWait)
 }
 
-// other answers a request for a path that is not a resource.
+// other answers a request whose path does not name a resource: discovery, health, metrics, snapshots and the web page.
 func (q *request) other(reads bool) error {
 	if reads {
 		if err := q.allowed("get"); err != nil {

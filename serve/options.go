@@ -37,7 +37,7 @@ func everything() *listOptions {
 	return &listOptions{labels: labels.Everything(), fields: fields.Everything()}
 }
 
-// parseListOptions parses a query. It rejects the queries that kube-apiserver rejects.
+// parseListOptions parses the query parameters of a list or watch. It rejects queries that kube-apiserver rejects.
 func parseListOptions(query url.Values) (*listOptions, error) {
 	o := everything()
 	if err := scheme.ParameterCodec.DecodeParameters(query, metav1.SchemeGroupVersion, &o.ListOptions); err != nil {
@@ -74,8 +74,8 @@ func parseListOptions(query url.Values) (*listOptions, error) {
 	return o, err
 }
 
-// checkTimeout rejects an invalid timeout parameter as kube-apiserver does. The value is ignored: access.Limits ends
-// requests.
+// checkTimeout rejects an invalid timeout parameter as kube-apiserver does. A valid one has no effect: access.Limits
+// bounds the duration of requests.
 func checkTimeout(query url.Values) error {
 	if text := query.Get("timeout"); text != "" {
 		if _, err := time.ParseDuration(text); err != nil {
@@ -85,8 +85,8 @@ func checkTimeout(query url.Values) error {
 	return nil
 }
 
-// parseRV parses a resourceVersion; empty is 0. Its error is kube-apiserver's for a get and a watch: a 500 without a
-// reason.
+// parseRV parses a resourceVersion; an empty one is 0. Its error is the one that kube-apiserver returns for a get and a
+// watch: a 500 without a reason.
 func parseRV(text string) (uint64, error) {
 	if text == "" {
 		return 0, nil

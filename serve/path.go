@@ -7,13 +7,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// path is a request's path, parsed.
+// path is the parsed URL path of a request for a resource.
 type path struct {
 	schema.GroupVersionResource
 	subresource, namespace, name string
 }
 
-// parsePath parses a path below /api or /apis. ok is false if it names no resource.
+// parsePath parses a URL path below /api or /apis. ok is false if the path does not name a resource.
 func parsePath(text string) (p path, ok bool) {
 	parts := strings.Split(strings.Trim(text, "/"), "/")
 	switch {

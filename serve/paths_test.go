@@ -79,8 +79,8 @@ func wantAnswers(t *testing.T, o serve.Options, asks ...ask) {
 	}
 }
 
-// TestMetrics checks that only users with the right to /metrics get the metrics, and that they are Larder's own even
-// with Forward.
+// TestMetrics checks that only users with the right to /metrics get the metrics, and that these are Larder's own
+// metrics even if requests are forwarded to an API server.
 func TestMetrics(t *testing.T) {
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "of the API server")

@@ -12,7 +12,7 @@ import (
 // The protobuf messages around objects (runtime.Unknown, WatchEvent, lists) are assembled from the objects' stored
 // bytes, so that objects need not be decoded.
 
-// protobufMagic begins every top-level protobuf message of Kubernetes.
+// protobufMagic begins every protobuf message of Kubernetes that is not part of another message.
 const protobufMagic = "k8s\x00"
 
 // appendField appends a length-delimited field.
@@ -30,16 +30,16 @@ func sizeField(number protowire.Number, length int) int {
 	return protowire.SizeTag(number) + protowire.SizeBytes(length)
 }
 
-// appendEnvelope appends raw as a runtime.Unknown, with the magic number.
+// appendEnvelope appends an encoded object in an envelope, that is, as a runtime.Unknown with the magic number.
 func appendEnvelope(dst []byte, apiVersion, kind string, raw []byte) []byte {
 	dst = append(appendEnvelopeHead(dst, apiVersion, kind, len(raw)), raw...)
 	return append(dst, envelopeTail...)
 }
 
-// envelopeTail has the fields after the message: contentEncoding and contentType, both empty.
+// envelopeTail encodes the fields of a runtime.Unknown after the object: contentEncoding and contentType, both empty.
 const envelopeTail = "\x1a\x00\x22\x00"
 
-// appendEnvelopeHead appends the part of an envelope before the message.
+// appendEnvelopeHead appends the beginning of a runtime.Unknown, before an object whose size is length.
 func appendEnvelopeHead(dst []byte, apiVersion, kind string, length int) []byte {
 	dst = append(dst, protobufMagic...)
 	typeMeta := appendField(nil, 1, []byte(apiVersion))
@@ -58,8 +58,8 @@ func appendWatchFrame(dst []byte, eventType string, object []byte) []byte {
 	return appendField(dst, 1, object)
 }
 
-// metadataOf returns the ObjectMeta of a message, which is field 1 in every built-in kind, and the bytes before and
-// behind that field.
+// metadataOf splits the protobuf message of an object into its ObjectMeta, which is field 1 in every built-in kind, and
+// the bytes before and behind that field.
 func metadataOf(message []byte) (before, metadata, behind []byte, err error) {
 	for rest := message; len(rest) > 0; {
 		number, kind, n := protowire.ConsumeField(rest)
@@ -79,8 +79,8 @@ func metadataOf(message []byte) (before, metadata, behind []byte, err error) {
 // resourceVersionField is the number of the field resourceVersion in ObjectMeta.
 const resourceVersionField = 6
 
-// withResourceVersion returns a copy of an object's message with another resourceVersion. It appends the field to the
-// metadata, since the last occurrence of a field is valid.
+// withResourceVersion returns a copy of an object's protobuf message with another resourceVersion. It appends that
+// field to the metadata, since a decoder uses the last occurrence of a field.
 func withResourceVersion(message []byte, rv string) ([]byte, error) {
 	before, metadata, behind, err := metadataOf(message)
 	if err != nil {

@@ -52,10 +52,10 @@ func extending(group string) bool {
 	return group == "apiextensions.k8s.io" || group == "apiregistration.k8s.io"
 }
 
-// codec returns the codec that decodes payloads of the collection.
+// codec returns the codec that decodes the collection's stored objects.
 func (r *renderer) codec() codec.Codec { return r.decoder.Codec() }
 
-// typeMeta returns the apiVersion and kind of single objects in a format, or of lists.
+// typeMeta returns the apiVersion and kind that objects in a format have, or lists of them if list is set.
 func (r *renderer) typeMeta(f format, list bool) (apiVersion, kind string) {
 	apiVersion, kind = r.apiVersion, r.kind.Kind
 	switch f.form {
@@ -73,7 +73,7 @@ func (r *renderer) typeMeta(f format, list bool) (apiVersion, kind string) {
 	return apiVersion, kind
 }
 
-// typed decodes an entry to its Go type of client-go. The kind must be known.
+// typed decodes an entry to its kind's Go type in client-go, which must exist.
 func (r *renderer) typed(e entry.Entry) (runtime.Object, error) {
 	obj, err := scheme.Scheme.New(r.kind)
 	if err != nil {
@@ -96,7 +96,7 @@ func (r *renderer) typed(e entry.Entry) (runtime.Object, error) {
 	return obj, runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, obj)
 }
 
-// memory returns the maximum memory for rendering an entry, in bytes.
+// memory returns the maximum memory, in bytes, that encoding an entry in a format needs.
 func (r *renderer) memory(f format, e entry.Entry) int64 {
 	n := renderedFactor * int64(len(e.Payload))
 	if f.media == mediaProtobuf && e.Encoding == codec.EncodingProtobuf {
@@ -202,10 +202,10 @@ func (r *renderer) json(f format, e entry.Entry, alone bool) ([]byte, error) {
 	return json.Marshal(obj)
 }
 
-// partial returns the metadata of an entry. It skips invalid fields, as entry.ReadMetadata does.
+// partial returns the metadata of an entry's object. It skips metadata fields that do not decode.
 func (r *renderer) partial(e entry.Entry) (*metav1.PartialObjectMetadata, error) {
 	m := &metav1.PartialObjectMetadata{}
-	if e.Encoding == codec.EncodingProtobuf { // every built-in kind has its metadata in field 1
+	if e.Encoding == codec.EncodingProtobuf { // ObjectMeta is field 1 of every built-in kind
 		message, err := codec.Message(e.Payload)
 		if err == nil {
 			err = m.Unmarshal(message)
@@ -228,7 +228,7 @@ func (r *renderer) partial(e entry.Entry) (*metav1.PartialObjectMetadata, error)
 	return m, err
 }
 
-// row returns the row of an entry in a Table.
+// row returns the row for an entry's object in a Table.
 func (r *renderer) row(f format, e entry.Entry, now time.Time) ([]byte, error) {
 	u, err := r.decoder.Decode(e)
 	if err != nil {
@@ -265,7 +265,7 @@ func conditionsOf(u *unstructured.Unstructured) []metav1.TableRowCondition {
 	}
 }
 
-// empty returns an object with no more than a resourceVersion and annotations, for a bookmark.
+// empty returns an object with only a resourceVersion and annotations, which is the object of a bookmark.
 func (r *renderer) empty(f format, rv string, annotations map[string]string) ([]byte, error) {
 	var obj runtime.Object = &metav1.PartialObjectMetadata{}
 	if f.form == table {
@@ -292,7 +292,7 @@ func (r *renderer) empty(f format, rv string, annotations map[string]string) ([]
 	return body, err
 }
 
-// emptyRow returns the row of a bookmark in a Table. object is the bookmark's metadata.
+// emptyRow returns the row of a Table that is sent as a bookmark. object is the row's object.
 func (r *renderer) emptyRow(object []byte) ([]byte, error) {
 	empty, err := r.empty(format{media: mediaJSON}, "", nil)
 	if err != nil {
@@ -306,7 +306,7 @@ func (r *renderer) emptyRow(object []byte) ([]byte, error) {
 	return json.Marshal(row)
 }
 
-// partialOf returns the metadata of an object as the rows of a Table carry them by default.
+// partialOf returns the metadata of an object, as a Table's row contains them by default.
 func partialOf(u *unstructured.Unstructured, version string) map[string]any {
 	return map[string]any{
 		"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/" + version, "metadata": u.Object["metadata"],

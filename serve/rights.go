@@ -16,7 +16,7 @@ import (
 	"github.com/larder-dev/larder/serve/access"
 )
 
-// allowed authorizes the request with a verb. It returns the error for the client if the user lacks the right.
+// allowed checks that the user may make the request, with an RBAC verb. It returns the client's error if not.
 func (q *request) allowed(verb string) error {
 	rights := q.Handler.options.Authorizer
 	if rights == nil {
@@ -27,7 +27,7 @@ func (q *request) allowed(verb string) error {
 	return err
 }
 
-// attributes returns the attributes of the request for the authorizer.
+// attributes describes the request to the authorizer, with an RBAC verb.
 func (q *request) attributes(verb string) access.Attributes {
 	user, _ := access.UserFrom(q.r.Context())
 	a := access.Attributes{User: user, Verb: verb, Group: q.path.Group, Version: q.path.Version,
@@ -59,7 +59,7 @@ const (
 	recheckTime  = 10 * time.Second
 )
 
-// untilRecheck returns the time until a watch is authorized again.
+// untilRecheck returns the random time until the right to a running watch is checked again.
 func untilRecheck() time.Duration { return leastRecheck + rand.N(mostRecheck-leastRecheck) }
 
 // recheck asks repeatedly whether the user of one running watch may still watch. The goroutine of the watch's request
@@ -131,7 +131,8 @@ func review(group, kind string) discovery.Resource {
 	}
 }
 
-// isReview reports whether the request is a review that the Authorizer can answer.
+// isReview reports whether the request is one of the reviews of a client's own identity and rights, and the Authorizer
+// can answer it.
 func (q *request) isReview() bool {
 	if q.Handler.options.Authorizer == nil || q.r.Method != http.MethodPost {
 		return false

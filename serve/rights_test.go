@@ -98,7 +98,7 @@ func startWatch(
 	return w, ended, cancel
 }
 
-// as authenticates every request as one user.
+// as is an authenticator that authenticates every request as the same user.
 type as access.User
 
 func (u as) Authenticate(*http.Request) (access.User, bool, error) { return access.User(u), true, nil }

@@ -22,7 +22,7 @@ type Source interface {
 	facts.Documents
 	// collections returns the descriptions of all collections.
 	collections(ctx context.Context) ([]described, error)
-	// open returns a reader of a collection.
+	// open returns a reader of the collection with an identity.
 	open(ctx context.Context, id entry.Identity) (reader, error)
 }
 
@@ -57,7 +57,7 @@ type gate chan struct{}
 
 func newGate() gate { return make(gate, 1) }
 
-// enter acquires the gate. It fails if ctx ends first.
+// enter acquires the mutex. It fails if ctx ends first.
 func (g gate) enter(ctx context.Context) error {
 	select {
 	case g <- struct{}{}:
@@ -80,7 +80,7 @@ type described struct {
 
 // reader reads one collection.
 type reader interface {
-	// Info returns the collection's current state.
+	// Info returns the current description of the collection: its resourceVersion, state and number of objects.
 	Info(ctx context.Context) (entry.Info, error)
 	Page(ctx context.Context, o store.PageOptions) (store.Page, error)
 	CountKeys(ctx context.Context, prefix string) (int, error)
@@ -235,7 +235,8 @@ func (s snapshotSource) collections(context.Context) ([]described, error) {
 	return all, nil
 }
 
-// info returns the state of a collection. An unknown LastContact is replaced by the time of the snapshot.
+// info returns the description of a snapshot's collection. If the time of its last contact with the API server is
+// unknown, it is the time of the snapshot.
 func (s snapshotSource) info(c snapshot.Collection) entry.Info {
 	info := c.Info()
 	if info.LastContact.IsZero() {

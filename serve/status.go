@@ -36,7 +36,8 @@ func errRead(err error) error {
 	return apierrors.NewInternalError(errors.New("what is mirrored cannot be read; the log of larder says why"))
 }
 
-// errReadOnly is kube-apiserver's 405 with a hint. served describes the supported methods.
+// errReadOnly is kube-apiserver's 405, with a hint that this server is read-only. served describes the supported
+// methods.
 func errReadOnly(served string) error {
 	err := apistatus.New(http.StatusMethodNotAllowed, "the server does not allow this method on the requested resource: "+
 		"%s; larder sync --serve --forward sends that to the API server", served)
@@ -51,7 +52,7 @@ func errNotMirrored(gvr schema.GroupVersionResource) error {
 	return err
 }
 
-// errNoSuchPath is kube-apiserver's 404 for an unknown resource.
+// errNoSuchPath is kube-apiserver's 404 for a resource that it does not have.
 func errNoSuchPath() *apierrors.StatusError {
 	return apierrors.NewGenericServerResponse(http.StatusNotFound, "", schema.GroupResource{}, "", "", 0, false)
 }

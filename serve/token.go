@@ -70,6 +70,6 @@ func (t *token) after(prefix string) string {
 	if start == "" {
 		return ""
 	}
-	// The greatest possible key before start.
+	// The result is the greatest possible key before start.
 	return start[:len(start)-1] + string([]byte{start[len(start)-1] - 1, 0xff})
 }

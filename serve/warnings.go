@@ -6,7 +6,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// warn adds a Warning header, which kubectl prints.
+// warn adds a Warning header to the response; kubectl prints it.
 func (q *request) warn(text string, args ...any) {
 	q.w.Header().Add("Warning", fmt.Sprintf("299 - %q", fmt.Sprintf(text, args...)))
 }

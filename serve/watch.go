@@ -36,7 +36,8 @@ const (
 	// of them a watch may hold outside the memory budget while its client does not read.
 	joinedBytes     = 16 << 10
 	unbudgetedBytes = 2 * joinedBytes
-	// renderedFree is the memory, in bytes, that rendering an event may take outside the memory budget.
+	// renderedFree is the memory, in bytes, that encoding one event or object may need without a part of the memory
+	// budget.
 	renderedFree = 256 << 10
 )
 
@@ -49,7 +50,7 @@ type watcher struct {
 	from    uint64 // the resourceVersion at which the watch began
 	rv      string // the resourceVersion up to which all events are sent
 	sentRV  string // the last resourceVersion sent to the client
-	first   bool   // nothing has been sent: a Table's first row carries the column definitions
+	first   bool   // nothing has been sent; a Table's first row has the column definitions
 
 	gathered [][]byte // encoded events to be sent, shared with other watches
 	size     int      // total size of gathered in bytes
@@ -320,7 +321,7 @@ func (w *watcher) sendEvent(e *history.Event) error {
 	return nil
 }
 
-// selected reports whether the selectors match a state of an object; false for nil.
+// selected reports whether the watch's selectors match an object in one of its states; false for nil, a missing object.
 func (w *watcher) selected(e *entry.Entry) (bool, error) {
 	if e == nil {
 		return false, nil
@@ -336,7 +337,7 @@ func inNamespace(key, namespace string) bool {
 	return len(key) > len(namespace) && key[len(namespace)] == '/' && key[:len(namespace)] == namespace
 }
 
-// sendEntry sends an object of the initial state.
+// sendEntry sends an existing object as an event, before the watch's later events.
 func (w *watcher) sendEntry(eventType watch.EventType, e entry.Entry) error {
 	data, err := w.frame(eventType, e, w.first)
 	if err != nil {
@@ -346,7 +347,7 @@ func (w *watcher) sendEntry(eventType watch.EventType, e entry.Entry) error {
 	return nil
 }
 
-// bookmark sends a bookmark with the resourceVersion up to which all events are sent.
+// bookmark sends a bookmark with the resourceVersion up to which all events have been sent.
 func (w *watcher) bookmark(initialEventsEnd bool) error {
 	var annotations map[string]string
 	if initialEventsEnd {

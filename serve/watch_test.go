@@ -31,7 +31,7 @@ import (
 	"github.com/larder-dev/larder/store/history"
 )
 
-// churn makes n random changes to pods.
+// churn makes n random changes to pods on the API server.
 func (w *world) churn(n int) {
 	w.t.Helper()
 	pods := w.admin.CoreV1()
@@ -54,7 +54,7 @@ func (w *world) churn(n int) {
 	}
 }
 
-// noWatchList tells client-go that the server does not support WatchList.
+// noWatchList makes a client believe that the server does not support WatchList.
 type noWatchList struct{}
 
 func (noWatchList) IsWatchListSemanticsUnSupported() bool { return true }

@@ -30,7 +30,7 @@ import (
 
 var podsResource = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 
-// world is an API server, a mirror of its pods, and a server of the mirror.
+// world is an API server, a mirror of its pods, and a server that serves the mirror.
 type world struct {
 	t        *testing.T
 	upstream *fakeapi.Server
@@ -98,7 +98,7 @@ func newUpstream(t *testing.T, history int) *world {
 	return w
 }
 
-// start starts the mirror and its server.
+// start starts the mirror and the server that serves it.
 func (w *world) start(edit func(*entry.Identity, *serve.Options)) {
 	w.t.Helper()
 	st, err := store.Open(w.path, store.Options{})
@@ -151,7 +151,7 @@ func (w *world) mirror(st *store.Store, id entry.Identity) *informer.Informer {
 	return inf
 }
 
-// client returns a client of the server of the mirror.
+// client returns a client of the server that serves the mirror.
 func (w *world) client() kubernetes.Interface {
 	w.t.Helper()
 	c, err := kubernetes.NewForConfig(w.config)
@@ -176,7 +176,7 @@ func (w *world) create(pods ...*corev1.Pod) {
 	}
 }
 
-// fill creates n pods in the namespaces a and b, and returns once the mirror has them.
+// fill creates n pods on the API server, in the namespaces a and b, and waits until they are mirrored.
 func (w *world) fill(n int) {
 	w.t.Helper()
 	for i := range n {

@@ -15,7 +15,7 @@ const (
 	endWithin = 2 * time.Second
 )
 
-// writeDeadline bounds how long the client of one request may take to read. Without it, a client that has stopped
+// writeDeadline bounds how long the client of one request may take to read. Without a deadline, a client that stopped
 // reading but whose kernel still answers would block a write, and Close, without limit.
 type writeDeadline struct {
 	control *http.ResponseController
@@ -52,7 +52,7 @@ func (d *writeDeadline) end() {
 	d.ended = true
 }
 
-// deadlineWriter is a ResponseWriter that extends the deadline with each write.
+// deadlineWriter is a ResponseWriter that extends the write deadline of its request with each write.
 type deadlineWriter struct {
 	http.ResponseWriter
 	writeDeadline *writeDeadline

@@ -179,7 +179,7 @@ func TestListenLeavesOtherFilesAlone(t *testing.T) {
 	}
 }
 
-// onlyRemains fails the test if dir has entries other than names.
+// onlyRemains fails the test if the directory dir has entries with other names than the given ones.
 func onlyRemains(t *testing.T, dir string, names ...string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)

@@ -1,8 +1,8 @@
 package source
 
-// Audited is the result of comparing one collection with the API server.
+// Audited is the result of comparing one stored collection with the objects on the API server.
 type Audited struct {
-	// Collection is the collection's id. Resource, Scope and Representation describe it.
+	// Collection is the id of the compared collection. Resource, Scope and Representation describe it.
 	Collection     string `json:"collection"`
 	Resource       string `json:"resource"`
 	Scope          string `json:"scope,omitempty"`

@@ -69,7 +69,7 @@ func dialWithin(ctx context.Context, storePath string, atMost time.Duration) (*C
 	return c, s, nil
 }
 
-// identify returns the sync's description of itself.
+// identify requests the sync's description of itself. It fails with ErrNoAnswer if the sync does not answer in time.
 func (c *Client) identify(ctx context.Context) (Sync, error) {
 	limited, cancel := context.WithTimeout(ctx, c.answerWithin)
 	defer cancel()
@@ -90,7 +90,7 @@ func (c *Client) Check(ctx context.Context) (store.Report, error) {
 	return askFor[store.Report](ctx, c, http.MethodGet, pathCheck, nothing{})
 }
 
-// Compact makes the sync rewrite its file without free pages.
+// Compact makes the sync rewrite its store's file without free pages.
 func (c *Client) Compact(ctx context.Context) (store.Compacted, error) {
 	return askFor[store.Compacted](ctx, c, http.MethodPost, pathCompact, nothing{})
 }

@@ -47,7 +47,8 @@ func (d *Decoder) Decode(e entry.Entry) (*unstructured.Unstructured, error) {
 	return u, nil
 }
 
-// undecodable returns err with an explanation for users, if it is about a type that this program does not know.
+// undecodable returns err, the error of decoding an object of the collection. If the object has a Go type that this
+// program does not know, it adds an explanation for users.
 func (c Collection) undecodable(err error) error {
 	if !errors.Is(err, entry.ErrIncompatible) || c.Representation != string(entry.Typed) {
 		return err

@@ -45,7 +45,8 @@ func TestDialOfAStoppedSync(t *testing.T) {
 	}
 }
 
-// TestOpenOfAStoppedSync checks that the error of Open names the process that does not answer.
+// TestOpenOfAStoppedSync checks that the error of Open names the process, if the process that has locked the store's
+// file does not answer.
 func TestOpenOfAStoppedSync(t *testing.T) {
 	t.Parallel() // parallel, since it waits for answerWithin
 	path := filepath.Join(t.TempDir(), "s.db")

@@ -16,7 +16,7 @@ import (
 
 // LogQuery selects changes of one collection, which its changelog has recorded.
 type LogQuery struct {
-	// Collection is the collection's id. Required.
+	// Collection is the id of the collection; it is required.
 	Collection string
 	// Since selects changes that were stored at that time or later. The result may include changes of the minute before
 	// that.

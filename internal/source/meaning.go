@@ -102,7 +102,7 @@ func newWords(all []Collection, d *facts.Discovery) *words {
 	return w
 }
 
-// meaning returns the resource that a name means.
+// meaning returns the resource that a name such as "ing" means.
 func (w *words) meaning(name string) schema.GroupVersionResource {
 	meant, ok := w.names[name]
 	if !ok {

@@ -96,7 +96,7 @@ func WellKnownNames() []Collection {
 	return all
 }
 
-// kindOf returns the kind of a built-in resource; empty for other resources.
+// kindOf returns the kind of a built-in resource, such as Pod for pods. It returns "" for any other resource.
 func kindOf(gvr schema.GroupVersionResource) string {
 	for kind := range scheme.Scheme.KnownTypes(gvr.GroupVersion()) {
 		if plural, _ := meta.UnsafeGuessKindToResource(gvr.GroupVersion().WithKind(kind)); plural == gvr {

@@ -111,7 +111,7 @@ type wireError struct {
 	is      error
 }
 
-// OfSync reports whether err occurred in the sync that holds the store, not in this process.
+// OfSync reports whether err occurred in the sync that sent it over the socket, not in this process.
 func OfSync(err error) bool { return errors.As(err, new(*wireError)) }
 
 func (e *wireError) Error() string { return e.message }

@@ -11,7 +11,7 @@ type SaveRequest struct {
 	// Secrets includes the contents of Secrets. The stream is not encrypted; the client can encrypt the file that it
 	// makes of it.
 	Secrets bool `json:"secrets,omitempty"`
-	// Larder is the version of the program that writes the snapshot.
+	// Larder is the version of the program that writes the snapshot, which the snapshot records.
 	Larder string `json:"-"`
 	// LeftOut lists the data that the snapshot omits, with the reasons, one per entry.
 	LeftOut []string `json:"-"`

@@ -29,7 +29,7 @@ const (
 	streamBuffer = 64 << 10
 )
 
-// Holder is the process that has a store open for writing.
+// Holder reads and maintains the store of the process that has it open for writing.
 type Holder interface {
 	Source
 	Watcher
@@ -170,7 +170,7 @@ func answer[Q, T any](mux *http.ServeMux, pattern string, ask func(context.Conte
 func writeJSON(w http.ResponseWriter, status int, value any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(value) // it fails only if the client has disconnected
+	_ = json.NewEncoder(w).Encode(value) // fails only if the client has disconnected
 }
 
 // stream registers a handler for pattern that responds with the stream that the function write sends. The trailer of
@@ -197,7 +197,7 @@ func stream[Q any](mux *http.ServeMux, pattern string, write func(context.Contex
 type output struct {
 	control *http.ResponseController
 	buffer  *bufio.Writer
-	enc     *gob.Encoder // writes to buffer
+	enc     *gob.Encoder // writes to the field buffer
 }
 
 func newOutput(w http.ResponseWriter) *output {

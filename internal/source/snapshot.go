@@ -57,7 +57,7 @@ func OpenSnapshot(ctx context.Context, path string, o Options) (*Snapshot, error
 // File returns the open snapshot file, for operations that a Source does not have. The Snapshot closes it.
 func (s *Snapshot) File() *snapshot.File { return s.file }
 
-// Verified reports whether one of Options.SignedBy has signed the snapshot.
+// Verified reports whether one of the keys in Options.SignedBy has signed the snapshot.
 func (s *Snapshot) Verified() bool { return s.verified }
 
 // Status implements Source.

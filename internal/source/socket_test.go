@@ -243,7 +243,8 @@ func (l *lingering) Entries(ctx context.Context, _ Query, _ func(entry.Entry) er
 	return ctx.Err()
 }
 
-// TestCloseWaitsForHandlers checks that no handler uses the store after Close, since the store is closed next.
+// TestCloseWaitsForHandlers checks that no request uses the store any more when Server.Close returns, since the store
+// is closed next.
 func TestCloseWaitsForHandlers(t *testing.T) {
 	l := &lingering{started: make(chan struct{}), closed: make(chan struct{})}
 	client, server := serve(t, l)

@@ -30,7 +30,7 @@ type Source interface {
 	Entries(ctx context.Context, q Query, fn func(entry.Entry) error) error
 	// Check verifies the whole file, and reports damage.
 	Check(ctx context.Context) (store.Report, error)
-	// Close releases the file or the connection.
+	// Close closes the file or the connection to the sync.
 	Close() error
 }
 

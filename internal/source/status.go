@@ -17,7 +17,7 @@ import (
 type Status struct {
 	// Store is the name of the file.
 	Store string `json:"store"`
-	// Bytes is the file's size, and FreeBytes the size of its free pages.
+	// Bytes is the size of the file, and FreeBytes the size of its free pages, in bytes.
 	Bytes     int64 `json:"bytes"`
 	FreeBytes int64 `json:"freeBytes"`
 	// WrittenBytes is how many bytes the running sync has written to the file, in whole pages; 0 if no sync runs.
@@ -177,7 +177,8 @@ type Live struct {
 	NoNamespace bool `json:"noNamespace,omitempty"`
 	// State is the state of the reflector, which lists and watches the resource.
 	State string `json:"state"`
-	// Seed says which stored data replaced the first list, or why none did. It may be empty.
+	// Seed says which seed, such as a snapshot, provided the first objects instead of a list, or why none did. It may
+	// be empty.
 	Seed    string `json:"seed,omitempty"`
 	Resumes int    `json:"resumes"`
 	// Relists counts relists by reason. The first list of a collection without stored objects does not count. Lists

@@ -41,7 +41,7 @@ func (e *UnreadableError) Error() string {
 	return strings.Join(lines, "\n  ")
 }
 
-// Unwrap makes errors.Is(err, entry.ErrDamaged) true.
+// Unwrap lets errors.Is find entry.ErrDamaged.
 func (e *UnreadableError) Unwrap() error { return entry.ErrDamaged }
 
 // Merge adds the unreadable objects of another UnreadableError to e.

@@ -18,8 +18,8 @@ import (
 
 // replica is the state of a collection that a watch's reader computes from the events.
 type replica struct {
-	objects map[string]string // resourceVersion by key
-	newest  map[string]int    // highest resourceVersion ever seen, by key
+	objects map[string]string // the resourceVersions of the objects, by key
+	newest  map[string]int    // the highest resourceVersion received so far, by key
 	reached uint64
 	events  int
 }

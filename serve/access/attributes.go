@@ -15,7 +15,7 @@ import (
 // User is the user of a request: name, UID, groups and extra values, as in a TokenReview.
 type User = authenticationv1.UserInfo
 
-// Names with a meaning in Kubernetes; see k8s.io/apiserver/pkg/authentication/user.
+// Names of users and groups that have a special meaning in Kubernetes; see k8s.io/apiserver/pkg/authentication/user.
 const (
 	groupAuthenticated   = "system:authenticated"
 	groupUnauthenticated = "system:unauthenticated"
@@ -52,7 +52,7 @@ type Authorizer interface {
 // Decision is an authorizer's decision and its reason.
 type Decision struct {
 	Allowed bool
-	// Reason is shown to the user. It may be empty.
+	// Reason is shown to the user who makes the request. It may be empty.
 	Reason string
 	// Offline is set if the decision was made by a FallbackAuthorizer's rules for an outage of the API server.
 	Offline bool
@@ -78,7 +78,7 @@ type Attributes struct {
 	LabelSelector *authorizationv1.LabelSelectorAttributes
 }
 
-// GroupResource returns the resource without its version.
+// GroupResource returns the requested resource without its version.
 func (a Attributes) GroupResource() schema.GroupResource {
 	return schema.GroupResource{Group: a.Group, Resource: a.Resource}
 }
@@ -94,8 +94,8 @@ func (a Attributes) reads() bool {
 
 var readVerbs = []string{"get", "list", "watch"}
 
-// authenticated returns the user with the group system:authenticated, as kube-apiserver does. It returns false for an
-// anonymous user and a user without a name.
+// authenticated returns the user u with the group system:authenticated added, as kube-apiserver does. It returns false
+// for an anonymous user and a user without a name.
 func authenticated(u User) (User, bool) {
 	if u.Username == "" || u.Username == userAnonymous || slices.Contains(u.Groups, groupUnauthenticated) {
 		return User{}, false

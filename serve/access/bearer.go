@@ -16,7 +16,7 @@ var (
 	errLongToken   = fmt.Errorf("the request's bearer token is longer than %d KiB", maxToken>>10)
 )
 
-// bearer returns the request's bearer token; "" if it has none.
+// bearer returns the bearer token in the request's Authorization header, or "" if there is none.
 func bearer(r *http.Request) (string, error) {
 	headers := r.Header.Values("Authorization")
 	switch len(headers) {

@@ -23,7 +23,7 @@ type upstreamError struct {
 // Error implements error.
 func (e *upstreamError) Error() string { return e.message + ": " + e.cause.Error() }
 
-// Unwrap returns the cause, and ErrUnreachable if unreachable is set.
+// Unwrap returns the cause of the error. If the API server is unreachable, it also returns ErrUnreachable.
 func (e *upstreamError) Unwrap() []error {
 	if e.unreachable {
 		return []error{ErrUnreachable, e.cause}

@@ -84,7 +84,8 @@ func (e Everything) others() Authorizer {
 const reasonReadOnly = "Larder serves get, list and watch only; larder sync --serve --forward sends the rest to the " +
 	"API server"
 
-// Nothing is an Authorizer that denies everything, for use without an API server and without an access file.
+// Nothing is an Authorizer that denies everything. It is used if there is neither an API server to ask nor an
+// OfflineAccess file.
 type Nothing struct{}
 
 // Authorize implements Authorizer.
@@ -93,7 +94,7 @@ func (Nothing) Authorize(context.Context, Attributes) (Decision, error) {
 		"give it --offline-access"}, nil
 }
 
-// Rules are the rights of a user in a namespace.
+// Rules are the rights of a user in a namespace, as a list of rules.
 type Rules struct {
 	Resources    []authorizationv1.ResourceRule
 	NonResources []authorizationv1.NonResourceRule

@@ -17,7 +17,7 @@ import (
 type HandlerOptions struct {
 	// Authenticator determines the user of a request. Default: all requests are rejected.
 	Authenticator Authenticator
-	// Limits limit requests. Default: see Limits.
+	// Limits limit the number, size and duration of requests. Default: the defaults of the type Limits.
 	Limits Limits
 	// Logger receives, at verbosity 2, the reasons why credentials are rejected. Default: klog.Background().
 	Logger *logr.Logger
@@ -111,8 +111,8 @@ func (h *handler) admit(r *http.Request, own *request) (err error) {
 	return nil
 }
 
-// DropBody makes the server close the connection after the response, without reading the rest of the request's body.
-// Call it before a response to a request whose body is not read.
+// DropBody makes the server close the connection after the response, without reading the rest of the request's body. A
+// handler calls it before it responds to a request whose body it does not read.
 func DropBody(w http.ResponseWriter, r *http.Request) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return

@@ -249,7 +249,7 @@ func TestRequestsInFlight(t *testing.T) {
 }
 
 // TestRequestsPerUser checks that one user's requests leave half of Limits.Requests to other users, and that
-// unauthenticated requests do not count (issue 37).
+// unauthenticated requests do not count against Limits.Requests (issue 37).
 func TestRequestsPerUser(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gate{open: make(chan struct{})}

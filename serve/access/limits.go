@@ -33,9 +33,9 @@ type Limits struct {
 	HeaderTime time.Duration
 	// IdleTime is how long a connection without a request stays open. Default 90 s.
 	IdleTime time.Duration
-	// Connections is the maximum number of open connections; each watch has one. Default 10,400, the sum of Watches and
-	// Requests. Up to 1,000 authenticated connections may be idle. Package internal/connlimit documents which
-	// connection is closed for a new one; it never closes an authenticated connection in use.
+	// Connections is the maximum number of open connections; each watch over HTTP/1.1 has one. Default 10,400, the sum
+	// of Watches and Requests. Up to 1,000 authenticated connections may be idle. Package internal/connlimit documents
+	// which connection is closed when there are too many. An authenticated connection in use is never closed.
 	Connections int
 	// Unauthenticated is the maximum number of connections that have had no authenticated request. Beyond it, a new
 	// connection closes the oldest such connection of the address that has the most of them. Default 1,000, which need
@@ -46,7 +46,7 @@ type Limits struct {
 	UnauthenticatedPerAddress int
 }
 
-// WithDefaults returns the limits with defaults instead of zeros.
+// WithDefaults returns a copy of the limits in which fields that are zero have their defaults.
 func (l Limits) WithDefaults() Limits {
 	requests := cmp.Or(l.Requests, 400)
 	return Limits{

@@ -31,10 +31,10 @@ func newCodecs() serializer.CodecFactory {
 	return serializer.NewCodecFactory(scheme)
 }
 
-// maxReviewBody is the maximum size of a review in bytes.
+// maxReviewBody is the maximum size, in bytes, of the body with a review that a client sends.
 const maxReviewBody = 64 << 10
 
-// readObject decodes the request's body, which must have the kind, into an object. Its errors are
+// readObject decodes the request's body, an object of the given kind, into an object. Its errors are
 // *apierrors.StatusError.
 func readObject(r *http.Request, kind schema.GroupVersionKind, into runtime.Object) error {
 	mediaType := runtime.ContentTypeJSON
@@ -128,7 +128,7 @@ func negotiate(r *http.Request) (info runtime.SerializerInfo, ok bool) {
 	return info, false
 }
 
-// pretty reports whether the response should be indented for a person.
+// pretty reports whether a JSON response should be indented, because a person reads it.
 func pretty(r *http.Request) bool {
 	if p := r.URL.Query().Get("pretty"); p != "" {
 		yes, _ := strconv.ParseBool(p)

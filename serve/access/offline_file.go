@@ -23,7 +23,7 @@ const (
 	maxAccessErrors = 10
 )
 
-// parseAccess parses an offline-access file strictly. Its error lists all mistakes with line and field.
+// parseAccess parses an OfflineAccess file strictly. Its error lists all mistakes with their lines and fields.
 func parseAccess(data []byte) (*accessRules, error) {
 	documents := yaml.NewDecoder(bytes.NewReader(data))
 	var first, second yaml.Node
@@ -158,8 +158,8 @@ func (p *accessParser) subjects(in, n *yaml.Node, field string, r *accessRule, t
 	})
 }
 
-// fields returns the values of a mapping by field name; nil if n is not a mapping. Unknown and duplicate names are
-// errors.
+// fields returns the values of a YAML mapping by field name; nil if n is not a mapping. Unknown and duplicate names are
+// mistakes.
 func (p *accessParser) fields(n *yaml.Node, field, prefix string, known ...string) map[string]*yaml.Node {
 	if n.Kind != yaml.MappingNode {
 		p.fail(n, field, "it must have the fields %s", strings.Join(known, ", "))

@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// defaultReviewTimeout is the default of UpstreamOptions.Timeout.
+	// defaultReviewTimeout is the default timeout of a review on the API server.
 	defaultReviewTimeout = 5 * time.Second
 	// unreachablePause is how long reviews fail at once after the API server did not answer. Then one review is tried
 	// again.
@@ -84,7 +84,7 @@ func explainReview(err error, resource, to string) *upstreamError {
 	if err == nil {
 		return nil
 	}
-	code := int32(0) // the response is not a Status
+	code := int32(0) // 0: the response is not a Status
 	if answer := apierrors.APIStatus(nil); errors.As(err, &answer) {
 		code = answer.Status().Code
 	}
@@ -149,7 +149,8 @@ func (o *outage) abandon() {
 	o.retryAt = time.Now()
 }
 
-// end records the result of a review; err is nil on success. It reports whether the result begins or ends an outage.
+// end records the result of a review, so that an outage of the API server begins or ends; err is nil on success. It
+// reports which of the two has happened.
 func (o *outage) end(err *upstreamError) (began, ended bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

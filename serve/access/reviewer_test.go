@@ -116,7 +116,7 @@ type reviewer struct {
 	waiting   chan struct{}
 	audiences []string // the audiences of all tokens
 	complaint string   // the error text in TokenReviews
-	denies    bool     // sets Denied beside Allowed, as some authorizers do
+	denies    bool     // a denial sets Denied as well, as some authorizers do
 }
 
 func newReviewer() *reviewer {

@@ -68,7 +68,7 @@ func (v Reviews) answer(r *http.Request) (answer runtime.Object, gv schema.Group
 	}
 }
 
-// genericError is kube-apiserver's error for a path or method without a handler.
+// genericError returns kube-apiserver's error for a path or method that has no handler.
 func genericError(r *http.Request, code int) error {
 	return apierrors.NewGenericServerResponse(code, r.Method, schema.GroupResource{}, "", "", 0, false)
 }
@@ -87,8 +87,8 @@ func create[T any, P interface {
 	return answer, kind.GroupVersion(), err
 }
 
-// SelfSubjectAccessReview answers whether the user may do something. As in API servers, an authorizer's error is part
-// of the answer. The returned error is a Status: 422 for an invalid review.
+// SelfSubjectAccessReview answers a client's question whether its user may do something. As in API servers, an
+// authorizer's error is part of the answer. The returned error is a Status: 422 for an invalid review.
 func (v Reviews) SelfSubjectAccessReview(
 	ctx context.Context, user User, review *authorizationv1.SelfSubjectAccessReview,
 ) (*authorizationv1.SelfSubjectAccessReview, error) {

@@ -45,7 +45,8 @@ func (s *ServiceAccounts) SetIssuer(i Issuer) error {
 	return nil
 }
 
-// kubernetesClaims are the private claims of API servers; see k8s.io/kubernetes/pkg/serviceaccount.
+// kubernetesClaims are the claims that API servers add to service-account tokens; see
+// k8s.io/kubernetes/pkg/serviceaccount.
 type kubernetesClaims struct {
 	Kubernetes struct {
 		Namespace      string      `json:"namespace"`
@@ -60,7 +61,7 @@ type boundObject struct {
 	UID  string `json:"uid"`
 }
 
-// Reasons for rejecting a token. They contain no part of the token.
+// Reasons for rejecting a service-account token. Their texts contain no part of the token.
 var (
 	errSignature = errors.New("none of the cluster's keys has signed the service-account token, or it cannot be read")
 	errForged    = errors.New("the service-account token's signature is not of the cluster's key that it names")

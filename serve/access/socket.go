@@ -15,7 +15,7 @@ const (
 	socketProtocols   = "Sec-Websocket-Protocol"
 )
 
-// Errors of tokens in the subprotocols of a websocket.
+// Errors of a token in the subprotocols of a websocket request.
 var (
 	errSocketTokens    = errors.New("the websocket's subprotocols have more than one token")
 	errSocketToken     = errors.New("the token in the websocket's subprotocols is no base64url of text")

@@ -72,7 +72,7 @@ type Upstream struct {
 	authentication rest.Interface
 	authorization  rest.Interface
 	accounts       Authenticator
-	users          *reviewCache[userReview] // reviews of known tokens
+	users          *reviewCache[userReview] // answers about known tokens
 	unknown        *unknownTokens
 	decisions      *reviewCache[Decision]
 	slots          chan struct{}

@@ -11,18 +11,18 @@ const (
 	Replaced = "replaced"
 )
 
-// ChangesQuery selects changes.
+// ChangesQuery selects recorded changes of objects.
 type ChangesQuery struct {
 	// Since is the time of the earliest change to return.
 	Since time.Time
 	// Limit is the maximum number of changes; the newest are returned.
 	Limit int
-	// Kind is a resource with its group, such as deployments.apps or pods. Namespace is the name of a namespace. Name
-	// is a substring of object names. An empty field selects everything.
+	// Kind is the plural of a resource with its group, such as deployments.apps or pods. Namespace is the name of a
+	// namespace. Name is a part of object names. An empty field selects everything.
 	Kind, Namespace, Name string
 }
 
-// Record is a list of changes since a time.
+// Record has the changes that were recorded since a time.
 type Record struct {
 	Changes []Change `json:"changes"`
 	// Counts has the number of selected objects that have changed, by kind, such as deployments.apps. It may exceed the
@@ -32,7 +32,7 @@ type Record struct {
 	Since time.Time `json:"since"`
 }
 
-// Change is the change of one object.
+// Change is one recorded change of an object.
 type Change struct {
 	// Time is accurate to a minute. It is zero if unknown, as for a difference between two snapshots.
 	Time time.Time `json:"time,omitzero"`
@@ -62,7 +62,7 @@ type Field struct {
 
 // Comparison lists the differences between the served file and an older one.
 type Comparison struct {
-	// A is the older file, and B the served file.
+	// A describes the older file, and B the file that is served.
 	A Side `json:"a"`
 	B Side `json:"b"`
 	// Added, Removed, Changed, Replaced and Same count objects by the result of their comparison. Same counts equal

@@ -32,7 +32,7 @@ type Options struct {
 	// Status returns the state of the served data. If its error is an apierrors.APIStatus, the response has that status
 	// code.
 	Status func(context.Context) (Status, error)
-	// Changes returns the selected changes, the newest first. Calls are not concurrent.
+	// Changes returns the changes that a query selects, the newest first. Only one call runs at a time.
 	Changes func(context.Context, ChangesQuery) (Record, error)
 	// Compare returns the differences between the served file and an older one. Sides returns an object of both files
 	// as YAML; a side is empty if its file lacks the object. Set both functions or neither. Only one call of the two
@@ -41,8 +41,8 @@ type Options struct {
 	Sides   func(context.Context, Ref) (a, b string, err error)
 }
 
-// New returns the handler of GET and HEAD below /larder/, for serve.Options.Page. Package serve checks the rights of
-// users.
+// New returns a handler for GET and HEAD of paths below /larder/; it is meant for serve.Options.Page. Package serve
+// checks that the user has the right to the path.
 func New(o Options) http.Handler {
 	d := &data{options: o, recalling: make(chan struct{}, 1), comparing: make(chan struct{}, 1)}
 	mux := http.NewServeMux()

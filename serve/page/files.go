@@ -19,7 +19,7 @@ var static embed.FS
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 
-// secure sets the security headers of every response.
+// secure sets the security headers that every response of the page has.
 func secure(h http.Header) {
 	h.Set("Content-Security-Policy", policy)
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -47,7 +47,7 @@ func Files(next http.Handler) http.Handler {
 	files := map[string]file{}
 	names, _ := fs.Glob(static, "static/*") // the pattern is valid
 	for _, name := range names {
-		data, _ := static.ReadFile(name) // embedded
+		data, _ := static.ReadFile(name) // cannot fail: the files are embedded in the program
 		sum := sha256.Sum256(data)
 		at := "/page/" + path.Base(name)
 		if path.Base(name) == "index.html" {

@@ -7,7 +7,7 @@ type Status struct {
 	// File is the name of the served file, and Of its type: mirror, store or snapshot. A mirror is kept up to date.
 	File string `json:"file"`
 	Of   string `json:"of"`
-	// Version is the version of the serving program, and Now its clock, to compute ages.
+	// Version is the version of the serving program. Now is the time of the response by its clock, to compute ages.
 	Version string    `json:"version,omitempty"`
 	Now     time.Time `json:"now"`
 	Bytes   int64     `json:"bytes,omitempty"`
@@ -15,22 +15,22 @@ type Status struct {
 	Error string `json:"error,omitempty"`
 	// Forbidden lists the resources that the API server does not allow the mirror to read; empty if there are none.
 	Forbidden string `json:"forbidden,omitempty"`
-	// Memory is the memory budget of responses.
+	// Memory is the usage of the memory budget for responses.
 	Memory Memory `json:"memory"`
-	// Snapshot is a snapshot's description of itself; nil for mirrors and stores.
+	// Snapshot is what a snapshot's file says about the snapshot; nil for mirrors and stores.
 	Snapshot    *Snapshot    `json:"snapshot,omitempty"`
 	Collections []Collection `json:"collections"`
 }
 
-// Memory is the memory budget of responses: its size and usage in bytes, and the number of requests rejected for lack
-// of memory.
+// Memory is the usage of the memory budget for responses: its size and the memory in use in bytes, and the number of
+// requests that were rejected for lack of memory.
 type Memory struct {
 	Size    int64 `json:"size"`
 	Used    int64 `json:"used"`
 	Refused int64 `json:"refused"`
 }
 
-// Snapshot is a snapshot's description of itself.
+// Snapshot is what a snapshot's file says about the snapshot.
 type Snapshot struct {
 	TakenAt       time.Time `json:"takenAt,omitzero"`
 	ClusterID     string    `json:"clusterID,omitempty"`

@@ -24,7 +24,7 @@ type Config struct {
 	Server string
 	// CA has the certificates that clients trust, as PEM. Default: the certificates of the client's system.
 	CA []byte
-	// Token is the bearer token.
+	// Token is the bearer token of the kubeconfig's user.
 	Token string
 	// Namespace is the namespace of commands that name none. Default: "default".
 	Namespace string
@@ -56,7 +56,7 @@ func Check(path, name string) error {
 	return nil
 }
 
-// target resolves path to the file to be written, and checks that Write may replace it.
+// target resolves the symbolic links in path, and checks that Write may replace the file that they lead to.
 func target(path, name string) (string, error) {
 	real, err := realpath.Of(path)
 	if err != nil {
@@ -111,7 +111,7 @@ func read(path, name string) (*api.Config, error) {
 		return nil, err
 	}
 	config, err := clientcmd.Load(data)
-	if err != nil { // err may contain parts of the file
+	if err != nil { // the error may quote the file, which may have tokens
 		return nil, fmt.Errorf("%s is there and is no kubeconfig; remove it or give another path", path)
 	}
 	others := map[string]bool{}

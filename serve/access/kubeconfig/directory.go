@@ -40,7 +40,7 @@ func (d *Directory) Environ(environ []string) []string {
 	return append(kept, "KUBECONFIG="+d.Kubeconfig(), "KUBECACHEDIR="+filepath.Join(d.path, "cache"))
 }
 
-// Remove removes the directory and its contents.
+// Remove removes the temporary directory and its contents.
 func (d *Directory) Remove() error {
 	if err := os.RemoveAll(d.path); err != nil {
 		return fmt.Errorf("the directory of a kubeconfig stays behind, with its token: %w", err)

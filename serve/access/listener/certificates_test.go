@@ -116,7 +116,7 @@ func TestGenerateReuses(t *testing.T) {
 	trusts(t, first.CA(), shown(t, more), "b.example.com", "localhost")
 }
 
-// toThePresent advances synctest's clock, which starts in 2000.
+// toThePresent advances the fake clock of synctest, which starts in 2000, to 2027.
 func toThePresent() { time.Sleep(time.Until(time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC))) }
 
 func TestGenerateRenews(t *testing.T) {

@@ -44,7 +44,7 @@ var (
 
 // Options are the options of Generate.
 type Options struct {
-	// Dir is the directory of the files. It is created if missing.
+	// Dir is the directory of the certificates and keys. It is created if missing.
 	Dir string
 	// Hosts are the names and IP addresses that clients connect to, including the host of the listen address. Names and
 	// addresses of loopback are always added. Unspecified addresses, such as 0.0.0.0, are ignored.
@@ -236,7 +236,7 @@ func (g *generator) make(
 	return &pair, err
 }
 
-// loadPair reads a certificate and its key from one file, which only its owner may access.
+// loadPair reads a certificate and its private key from one file, which only its owner may access.
 func loadPair(path string) (*tls.Certificate, error) {
 	if err := private.Check(path); err != nil {
 		return nil, err

@@ -20,7 +20,7 @@ type Server struct {
 	connections *connlimit.Limiter
 }
 
-// maxIdle is the maximum number of idle authenticated connections.
+// maxIdle is the maximum number of authenticated connections without a running request.
 const maxIdle = 1000
 
 // NewServer returns a server that limits its connections, and the time and size of request headers. h is a handler of

@@ -80,7 +80,7 @@ func newServer(t testing.TB, next http.Handler, limits access.Limits) *served {
 	return s
 }
 
-// start serves until the returned function is called.
+// start makes the server accept connections from l until the returned function is called.
 func (s *served) start(t testing.TB, l net.Listener) (stop func()) {
 	var running sync.WaitGroup
 	running.Go(func() {
@@ -231,7 +231,7 @@ func TestSlowReader(t *testing.T) {
 		if _, err := io.WriteString(conn, plain); err != nil {
 			t.Fatal(err)
 		}
-		// net/http takes five more seconds to close the TLS connection.
+		// The response ends after 65 s, and net/http takes five more seconds to close the TLS connection.
 		if got := <-ended; got != 70*time.Second {
 			t.Errorf("the answer ended after %v", got)
 		}

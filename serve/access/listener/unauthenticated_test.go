@@ -185,9 +185,9 @@ func TestUnauthenticatedOfOtherAddresses(t *testing.T) {
 	})
 }
 
-// TestUnauthenticatedOfFewAddresses checks that new connections from a few addresses close connections of these
-// addresses, not an earlier connection of another client: at the limit of unauthenticated connections, and at the limit
-// of all connections (issue 37).
+// TestUnauthenticatedOfFewAddresses checks which connections are closed when a few addresses open many: connections of
+// these addresses, not an earlier connection of another client. It does so at the limit of unauthenticated connections,
+// and at the limit of all connections (issue 37).
 func TestUnauthenticatedOfFewAddresses(t *testing.T) {
 	for name, limits := range map[string]access.Limits{
 		"unauthenticated": {Unauthenticated: 10, UnauthenticatedPerAddress: 5},
@@ -212,7 +212,7 @@ func TestUnauthenticatedOfFewAddresses(t *testing.T) {
 					}
 					return all
 				}
-				// Each of nine addresses has one of the ten connections, and the other client has one.
+				// Each of the nine addresses has one of the ten allowed connections, and the other client has one.
 				for _, addresses := range []int{3, 9, 2, 8} {
 					all := flood(addresses)
 					if open := countOpen(all); open != 9 {

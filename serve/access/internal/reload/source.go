@@ -41,8 +41,8 @@ type Source[T any] struct {
 	reported string            // the last error that was logged
 }
 
-// New reads the files. It fails if a file cannot be read, is larger than MaxSize, or cannot be parsed. Errors of parse
-// must not contain file contents, since they are logged.
+// New reads the files at paths, and parses their contents with parse. It fails if a file cannot be read, is larger than
+// MaxSize, or cannot be parsed. Errors of parse must not contain file contents, since they are logged.
 func New[T any](what string, log logr.Logger, parse func([][]byte) (T, error), paths ...string) (*Source[T], error) {
 	s := &Source[T]{what: what, paths: paths, parse: parse, log: log}
 	contents, err := s.read()
@@ -58,10 +58,11 @@ func New[T any](what string, log logr.Logger, parse func([][]byte) (T, error), p
 	return s, nil
 }
 
-// Get returns the parsed contents of the files as of a second ago or later. If they cannot be read or parsed it returns
-// the previous contents. It logs an error only after two checks with the same error, since a file may be half written.
+// Get returns the parsed contents of the files, checked within the last second. If the files cannot be read or parsed
+// it returns the previous contents. It logs an error only after two checks with the same error, since a file may be
+// half written.
 func (s *Source[T]) Get() T {
-	if s.checking.TryLock() { // concurrent callers use the current value
+	if s.checking.TryLock() { // while another goroutine checks, use the old value
 		if now := time.Now(); now.Sub(s.checked) >= Interval {
 			s.checked = now
 			s.look()
@@ -123,7 +124,7 @@ func readFile(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !info.Mode().IsRegular() { // opening a pipe would wait for a writer
+	if !info.Mode().IsRegular() { // opening a named pipe would wait for its writer
 		return nil, fmt.Errorf("%s is no regular file", path)
 	}
 	f, err := os.Open(path)
@@ -140,7 +141,7 @@ func readFile(path string) ([]byte, error) {
 	return data, nil
 }
 
-// sum hashes contents and their lengths.
+// sum returns a hash of the contents of the files and of their lengths.
 func sum(contents [][]byte) (s [sha256.Size]byte) {
 	h := sha256.New()
 	for _, data := range contents {

@@ -15,13 +15,13 @@ import (
 	"time"
 )
 
-// Authority signs certificates.
+// Authority is a certificate authority that signs certificates for tests.
 type Authority struct {
 	t    testing.TB
 	pair tls.Certificate
 }
 
-// New returns a self-signed authority.
+// New returns a certificate authority with a self-signed certificate.
 func New(t testing.TB, name string) *Authority {
 	a := &Authority{t: t}
 	a.pair = a.sign(&x509.Certificate{
@@ -30,7 +30,7 @@ func New(t testing.TB, name string) *Authority {
 	return a
 }
 
-// PEM returns the authority's certificate.
+// PEM returns the authority's own certificate as PEM.
 func (a *Authority) PEM() []byte { return CertificatePEM(a.pair) }
 
 // Client returns a client certificate for a user in groups, signed by the authority.
