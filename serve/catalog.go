@@ -27,8 +27,8 @@ const (
 	discoveryAge = time.Minute
 )
 
-// catalog caches what a Handler knows of its source (a store or a snapshot): the collections, and the discovery made of
-// them.
+// catalog caches the description of a Handler's source, a store or a snapshot: its collections, and the discovery
+// documents made of them.
 type catalog struct {
 	source       Source
 	confidential bool

@@ -85,7 +85,7 @@ func checkTimeout(query url.Values) error {
 	return nil
 }
 
-// parseRV parses a resourceVersion; an empty one is 0. Its error is the one that kube-apiserver returns for a get and a
+// parseRV parses a resourceVersion; an empty one is 0. Its error is that of kube-apiserver for a get and a
 // watch: a 500 without a reason.
 func parseRV(text string) (uint64, error) {
 	if text == "" {

@@ -4,7 +4,7 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// SaveRequest selects what a snapshot contains.
+// SaveRequest selects the contents of a snapshot.
 type SaveRequest struct {
 	Filter    snapshot.Filter    `json:"filter,omitzero"`
 	Redaction snapshot.Redaction `json:"redaction,omitzero"`

@@ -23,7 +23,7 @@ type Snapshot struct {
 	meanings Meanings
 }
 
-// SnapshotInfo is what a snapshot's file says about the snapshot.
+// SnapshotInfo is the description of a snapshot in its file.
 type SnapshotInfo struct {
 	// TakenAt is when the snapshot was taken; zero if the file does not say.
 	TakenAt time.Time `json:"takenAt,omitzero"`

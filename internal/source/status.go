@@ -29,7 +29,7 @@ type Status struct {
 	// ServeMemory is the memory budget of a sync that serves objects over the Kubernetes API; nil if it does not serve
 	// them.
 	ServeMemory *ServeMemory `json:"serveMemory,omitempty"`
-	// Snapshot is what a snapshot's file says about the snapshot; nil for a store.
+	// Snapshot is the description in a snapshot's file; nil for a store.
 	Snapshot    *SnapshotInfo `json:"snapshot,omitempty"`
 	Collections []Collection  `json:"collections"`
 }

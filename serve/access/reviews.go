@@ -26,7 +26,7 @@ import (
 //
 // The body, of up to 64 KiB, may be JSON, YAML or protobuf. The response has the format that the client accepts.
 type Reviews struct {
-	// Authorizer decides what the users may do.
+	// Authorizer decides about the rights of users.
 	Authorizer Authorizer
 	// Forwards is true if requests that this server cannot answer are forwarded to the API server. Otherwise verbs
 	// other than get, list and watch are denied without asking the Authorizer.

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Require returns nil if the authorizer allows what a describes, and otherwise an apierrors.APIStatus for the client. A
+// Require returns nil if the authorizer allows the request a, and otherwise an apierrors.APIStatus for the client. A
 // denial is a 403 with kube-apiserver's message and the authorizer's reason. If the API server that decides is
 // unreachable, the error is a 503. kube-apiserver would return 500 instead (for a failed webhook). The 503 makes
 // clients retry, and shows that access was not denied. Any other APIStatus of the authorizer is returned unchanged.

@@ -17,7 +17,7 @@ type Status struct {
 	Forbidden string `json:"forbidden,omitempty"`
 	// Memory is the usage of the memory budget for responses.
 	Memory Memory `json:"memory"`
-	// Snapshot is what a snapshot's file says about the snapshot; nil for mirrors and stores.
+	// Snapshot is the description in a snapshot's file; nil for mirrors and stores.
 	Snapshot    *Snapshot    `json:"snapshot,omitempty"`
 	Collections []Collection `json:"collections"`
 }
@@ -30,7 +30,7 @@ type Memory struct {
 	Refused int64 `json:"refused"`
 }
 
-// Snapshot is what a snapshot's file says about the snapshot.
+// Snapshot is the description in a snapshot's file.
 type Snapshot struct {
 	TakenAt       time.Time `json:"takenAt,omitzero"`
 	ClusterID     string    `json:"clusterID,omitempty"`
@@ -70,7 +70,7 @@ type Collection struct {
 	Live *Live `json:"live,omitempty"`
 }
 
-// Live describes what the mirror of a collection has done since it was started.
+// Live describes the work of a collection's mirror since its start.
 type Live struct {
 	Resumes int `json:"resumes"`
 	Watches int `json:"watches"`

@@ -28,7 +28,7 @@ const MaxSize = 4 << 20
 
 // Source holds the parsed contents of its files. Get is safe for concurrent use.
 type Source[T any] struct {
-	what  string // what the contents are, for logs
+	what  string // name of the contents, for logs
 	paths []string
 	parse func(contents [][]byte) (T, error)
 	log   logr.Logger
