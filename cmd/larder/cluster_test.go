@@ -22,7 +22,7 @@ import (
 
 type clusterKey struct{}
 
-// cluster is the fake API server of one script. $KUBECONFIG names its kubeconfig.
+// cluster is the fake API server that one script uses. $KUBECONFIG is the path of its kubeconfig.
 type cluster struct {
 	server     *fakeapi.Server
 	kubeconfig string
@@ -41,7 +41,7 @@ var kinds = map[string]schema.GroupVersionKind{
 	"widgets":     {Group: "example.com", Version: "v1", Kind: "Widget"},
 }
 
-// reasons maps HTTP codes to the reason field of an API server's Status.
+// reasons maps HTTP status codes to the reason field of the Status that an API server sends.
 var reasons = map[int]string{
 	http.StatusUnauthorized: "Unauthorized", http.StatusForbidden: "Forbidden", http.StatusNotFound: "NotFound",
 	http.StatusMethodNotAllowed: "MethodNotAllowed", http.StatusServiceUnavailable: "ServiceUnavailable",

@@ -69,7 +69,7 @@ func only(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// files returns the names of the files that commands have made in the script's directory.
+// files returns the names of the files that commands have created in the script's directory.
 func files(ts *testscript.TestScript) (names []string) {
 	entries, err := os.ReadDir(ts.MkAbs("."))
 	ts.Check(err)

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// maxKeyFile is the maximum size of a key file in bytes.
+// maxKeyFile is the maximum size in bytes of a file with age or ssh keys.
 const maxKeyFile = 1 << 20
 
 // ParseRecipients reads recipients, one a line: age1… as age-keygen prints them, or ssh-ed25519 and ssh-rsa public

@@ -1,5 +1,5 @@
-// Package apistatus has errors of kube-apiserver that apimachinery's package apierrors has no function for, with the
-// texts that clients match. Package serve and the embedded API server of tests answer with them.
+// Package apistatus builds errors of kube-apiserver for which apimachinery's package apierrors has no function, with
+// the texts that clients match. Package serve and the embedded API server of tests send these errors.
 package apistatus
 
 import (

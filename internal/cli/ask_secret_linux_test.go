@@ -59,7 +59,7 @@ func TestInterruptedAtThePrompt(t *testing.T) {
 			text, err := readSecret(ctx, int(terminal.Fd()), &out, "Passphrase: ")
 			answered <- answer{text, err}
 		}()
-		for echoes(t, terminal) { // until readSecret has turned the echo off
+		for echoes(t, terminal) { // waits until readSecret has turned off the terminal's echo
 			time.Sleep(time.Millisecond)
 		}
 		want := answer{text: "secret"}

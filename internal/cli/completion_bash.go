@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// withoutBashCompletion defines the two functions of the bash-completion package that cobra's script calls, for systems
-// without that package. It splits words at blanks only: no argument of larder contains one.
+// withoutBashCompletion defines the two bash functions of the bash-completion package that cobra's completion script
+// calls, for systems without that package. It splits words at blanks only, because no argument of larder contains one.
 const withoutBashCompletion = `
 if ! declare -F _get_comp_words_by_ref >/dev/null 2>&1; then
     _get_comp_words_by_ref()
@@ -40,8 +40,8 @@ if ! declare -F __ltrim_colon_completions >/dev/null 2>&1; then
 fi
 `
 
-// forCompletion removes the back quotes around value names from the usages of flags, recursively. Help needs them;
-// shells would show them.
+// forCompletion removes, from the usage texts of all flags of cmd and its subcommands, the back quotes around value
+// names. Help texts need them, but a shell would show them with a completion.
 func forCompletion(cmd *cobra.Command) {
 	plain := func(f *pflag.Flag) { f.Usage = strings.ReplaceAll(f.Usage, "`", "") }
 	cmd.Flags().VisitAll(plain)

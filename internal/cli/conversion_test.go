@@ -12,9 +12,9 @@ import (
 	"github.com/larder-dev/larder/internal/fakeapi"
 )
 
-// TestConversionFails checks a custom resource whose conversion webhook fails. Other resources are not affected. Reads
-// before its first list fail; later reads return the stored objects. Once the webhook works, the resource is mirrored
-// (argoproj/argo-cd#25305, #20828).
+// TestConversionFails checks a sync of a custom resource whose conversion webhook fails. Other resources are not
+// affected. Reads of the resource fail before its first list; later reads return the stored objects. Once the webhook
+// works, the resource is mirrored (argoproj/argo-cd#25305, #20828).
 func TestConversionFails(t *testing.T) {
 	server := clitest.StartWithWidgets(t)
 	if _, err := server.Create(clitest.Definitions, clitest.WidgetDefinition()); err != nil {

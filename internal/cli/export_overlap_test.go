@@ -16,7 +16,8 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// widgetsOf returns a collection of widgets whose last contact was the given hours ago.
+// widgetsOf returns a collection of widgets with the given keys. Its last contact with the server was the given number
+// of hours ago.
 func widgetsOf(hours int, change func(*snapshot.Collection), keys ...string) written {
 	c := snapshot.Collection{
 		Identity: entry.Identity{GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1",
@@ -31,8 +32,8 @@ func widgetsOf(hours int, change func(*snapshot.Collection), keys ...string) wri
 	return written{c, keys}
 }
 
-// TestExportOfOverlappingCollections checks that an object of several collections is exported once, and that one
-// missing from a newer complete collection is not exported.
+// TestExportOfOverlappingCollections checks exports of files with several collections of one resource. An object that
+// is in several of them is exported once. An object that is missing from a newer complete collection is not exported.
 func TestExportOfOverlappingCollections(t *testing.T) {
 	inWeb := func(c *snapshot.Collection) { c.Identity.Namespace = "web" }
 	inDB := func(c *snapshot.Collection) { c.Identity.Namespace = "db" }

@@ -66,7 +66,7 @@ func fitted(text string, width int) string {
 	return out.String()
 }
 
-// gap matches the blanks between two columns.
+// gap matches the blanks between two columns of a help text, which are two or more.
 var gap = regexp.MustCompile(`\S( {2,})\S`)
 
 // hanging returns the indent of a line's continuation lines: the position of the line's second column, or, without a
@@ -80,7 +80,7 @@ func hanging(line string, width int) int {
 	return len(line) - len(strings.TrimLeft(line, " ")) + 4
 }
 
-// fill writes a line, wrapped at width, with continuation lines at indent.
+// fill writes a line, wrapped at width columns. Continuation lines start at column indent.
 func fill(out *strings.Builder, line string, indent, width int) {
 	for utf8.RuneCountInString(line) > width {
 		head := string([]rune(line)[:width+1])

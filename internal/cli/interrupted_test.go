@@ -24,14 +24,15 @@ import (
 	"github.com/larder-dev/larder/internal/fakeapi"
 )
 
-// runs runs a command and returns its exit code and output.
+// runs executes a larder command and returns its exit code and output.
 func runs(ctx context.Context, args ...string) (code int, out, errs string) {
 	var o, e bytes.Buffer
 	code = Run(ctx, args, command.IO{Out: &o, Err: &e, Now: time.Now})
 	return code, o.String(), e.String()
 }
 
-// aPod starts a server with one pod. host is the flag that names the server; file returns paths in a new directory.
+// aPod starts a fake API server with one pod. host is the flag that names the server; file returns paths in a new
+// directory.
 func aPod(t *testing.T) (host string, file func(name string) string) {
 	t.Helper()
 	server := clitest.StartServer(t)
@@ -90,8 +91,8 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// TestInterruptedDuringClusterIDRequest checks that a live save that is interrupted during the request for the
-// cluster's identity does not report that the server refused it.
+// TestInterruptedDuringClusterIDRequest checks a live save that is interrupted while it requests the cluster's ID: it
+// must not report that the server refused the request.
 func TestInterruptedDuringClusterIDRequest(t *testing.T) {
 	host, file := aPod(t)
 	to, err := url.Parse(strings.TrimPrefix(host, "--server="))
@@ -130,8 +131,9 @@ func hungBody(t *testing.T, reading func()) (host string) {
 	return "--server=" + server.URL
 }
 
-// TestInterruptedWhileReadingTheResources interrupts commands while they read discovery over a slow connection. The
-// cancelled request is not reported as an error, and the command says what state it leaves. A sync exits with 0.
+// TestInterruptedWhileReadingTheResources interrupts commands while they read the server's discovery over a slow
+// connection. The cancelled request is not reported as an error, and the command says in which state it leaves its
+// files. An interrupted sync exits with 0.
 func TestInterruptedWhileReadingTheResources(t *testing.T) {
 	known, file := aPod(t)
 	if code, _, errs := runs(t.Context(), "snapshot", "save", file("s.larder"), "pods", known); code != command.OK {
@@ -207,8 +209,8 @@ func TestErrorsAreReportedOnce(t *testing.T) {
 	}
 }
 
-// TestResultsThatCanNotBePrinted checks that save and restore complete their work, and fail, if their result cannot be
-// printed.
+// TestResultsThatCanNotBePrinted checks that snapshot save and restore complete their work if their result cannot be
+// printed, and then fail.
 func TestResultsThatCanNotBePrinted(t *testing.T) {
 	host, file := aPod(t)
 	for _, args := range [][]string{
@@ -226,7 +228,7 @@ func TestResultsThatCanNotBePrinted(t *testing.T) {
 	}
 }
 
-// fullDisk fails every write.
+// fullDisk is a writer on which every write fails as on a full disk.
 type fullDisk struct{}
 
 func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("the disk is full") }

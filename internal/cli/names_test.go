@@ -16,7 +16,7 @@ import (
 	"github.com/larder-dev/larder/internal/fakeapi"
 )
 
-// namesakes are pairs of resources with the same name, of which kubectl chooses the first.
+// namesakes are pairs of resources with the same name in different API groups. kubectl chooses the first of each pair.
 var namesakes = [][2]fakeapi.Resource{
 	{custom("", "v1", "services", "Service"), custom("serving.knative.dev", "v1", "services", "Service")},
 	{custom("", "v1", "nodes", "Node"), custom("longhorn.io", "v1beta2", "nodes", "Node")},
@@ -67,7 +67,7 @@ func startNamesakes(t *testing.T) *fakeapi.Server {
 	return server
 }
 
-// nameOf returns the object as -o name prints it.
+// nameOf returns the name of the resource's object in the form that -o name prints.
 func nameOf(r fakeapi.Resource) string {
 	kind := schema.GroupKind{Group: r.Group, Kind: strings.ToLower(r.Kind)}
 	return kind.String() + "/" + objectOf(r)
@@ -113,8 +113,9 @@ func whileSyncing(t *testing.T, store, host string, resources []string, source s
 	return stderr
 }
 
-// TestNamesakes checks that a name means the resource that kubectl would choose, in sync, get, watch, log, diff, export
-// and --exclude, with and without the API server, for any earlier content of the store (issue 38, F.24).
+// TestNamesakes checks that a name that several resources share means the resource that kubectl would choose: in sync,
+// get, watch, log, diff, export and --exclude, with and without the API server, and for any earlier content of the
+// store (issue 38, F.24).
 func TestNamesakes(t *testing.T) {
 	server := startNamesakes(t)
 	host, dir := server.Config().Host, t.TempDir()

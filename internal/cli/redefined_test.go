@@ -12,8 +12,8 @@ import (
 )
 
 // TestRedefined checks that a running sync rereads the names and columns of a custom resource when its definition
-// changes, and when it is deleted and created again. kube-apiserver then ends the watches and answers 410 (issue 38,
-// D.11).
+// changes, and when the definition is deleted and created again. kube-apiserver then ends the watches of the resource
+// with a 410 (issue 38, D.11).
 func TestRedefined(t *testing.T) {
 	server := clitest.StartWithWidgets(t)
 	define := func(generation int64, short, column string) *unstructured.Unstructured {

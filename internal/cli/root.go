@@ -16,7 +16,7 @@ import (
 	"github.com/larder-dev/larder/internal/cli/snapshots"
 )
 
-// newRoot returns the command tree.
+// newRoot returns the cobra command larder with all its subcommands.
 func newRoot(s command.IO) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "larder",
@@ -65,7 +65,8 @@ larder diff: 0 no difference; 1 a difference; 2 wrong usage; 3 not compared.`,
 	return root
 }
 
-// displayName returns the program's name for usage lines: kubectl runs kubectl-larder as `kubectl larder`.
+// displayName returns the program's name for usage lines. For kubectl-larder it is `kubectl larder`, because kubectl
+// runs that plugin so.
 func displayName(program string) string {
 	name := strings.TrimSuffix(filepath.Base(program), ".exe")
 	if plugin, ok := strings.CutPrefix(name, "kubectl-"); ok {
@@ -74,8 +75,8 @@ func displayName(program string) string {
 	return "larder"
 }
 
-// flagError returns the usage error for an invalid flag. If cmd has subcommands and an argument was left over, the
-// argument is an unknown subcommand, and the error reports that instead.
+// flagError returns the usage error for an invalid flag. If cmd has subcommands and an argument is left over, the user
+// has probably misspelled a subcommand, and the error reports that instead of the flag.
 func flagError(cmd *cobra.Command, err error) error {
 	if args := cmd.Flags().Args(); cmd.HasAvailableSubCommands() && len(args) > 0 {
 		return command.UnknownCommand(cmd, args[0])

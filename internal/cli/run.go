@@ -24,19 +24,20 @@ import (
 )
 
 // Main runs larder with the process's arguments and streams and returns its exit code. SIGINT and SIGTERM cancel the
-// command's context; a second signal kills the process.
+// context of the running command; a second signal kills the process.
 func Main() int {
 	_, code := runProcess(command.IO{Err: os.Stderr})
 	return code
 }
 
-// MainForTests is Main with a low scrypt work factor: under the race detector a passphrase of the default cost takes
-// many seconds of CPU time. It writes standard error to errs, and also returns the command that was run.
+// MainForTests is like Main, with two differences. Passphrases have a low scrypt work factor, because under the race
+// detector the default takes many seconds of CPU time. Standard error is written to errs. It also returns the command
+// that was run.
 func MainForTests(errs io.Writer) (*cobra.Command, int) {
 	return runProcess(command.IO{PassphraseWork: 10, Err: errs})
 }
 
-// runProcess fills in the process's streams and runs its command.
+// runProcess runs larder with the process's arguments and the streams of the process that s does not have yet.
 func runProcess(s command.IO) (*cobra.Command, int) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -49,7 +50,7 @@ func runProcess(s command.IO) (*cobra.Command, int) {
 	return execute(ctx, os.Args[1:], s)
 }
 
-// Run runs one command and returns its exit code.
+// Run executes one command line of larder and returns its exit code.
 func Run(ctx context.Context, args []string, s command.IO) int {
 	_, code := execute(ctx, args, s)
 	return code

@@ -85,8 +85,8 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// podsAt lists pods at address with the certificate and the token of the kubeconfig. It returns the status code, or 0
-// without a response.
+// podsAt lists pods at address with the CA certificate and the token in the kubeconfig. It returns the HTTP status
+// code, or 0 without a response.
 func podsAt(t *testing.T, kubeconfig, address string) int {
 	t.Helper()
 	config, err := clientcmd.LoadFromFile(kubeconfig)

@@ -45,8 +45,8 @@ func (s collections) Records(_ context.Context, id entry.Identity, fn func(entry
 	return nil
 }
 
-// writeSnapshot writes a snapshot of the collections. Objects of typed collections can be decoded only if their kind is
-// built into Kubernetes.
+// writeSnapshot writes a snapshot of the collections. Objects of a collection with typed representation can be decoded
+// only if their kind is built into Kubernetes.
 func writeSnapshot(t *testing.T, path string, h snapshot.Header, all ...written) {
 	t.Helper()
 	if _, err := snapshot.Save(t.Context(), collections{t, all}, path, snapshot.SaveOptions{Secrets: true,

@@ -14,8 +14,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestSyncInterruptedBeforeStart checks that a sync interrupted before its start exits with 0, as it does later, and
-// says whether it made a store.
+// TestSyncInterruptedBeforeStart checks that a sync that is interrupted before it starts to mirror exits with 0, like a
+// running sync, and says whether it has made a store.
 func TestSyncInterruptedBeforeStart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	for _, left := range []string{"no store was made at " + path, path + " holds what it held"} {

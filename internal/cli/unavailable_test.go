@@ -10,7 +10,7 @@ import (
 )
 
 // TestUnavailableAPI checks that sync --all and snapshot save work while an aggregated API is unavailable. They report
-// it in one line and keep its stored objects, and the sync mirrors it once it responds (issue 38, C.8).
+// it in one line. The sync keeps the stored objects of that API, and mirrors it again once it responds (issue 38, C.8).
 func TestUnavailableAPI(t *testing.T) {
 	server := startNamesakes(t)
 	metrics := namesakes[2][1]

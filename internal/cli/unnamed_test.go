@@ -51,8 +51,8 @@ func (s *runningSync) said() string {
 	return s.log.String()
 }
 
-// start starts a sync and waits until its collections are live and it has stored the server's facts (version, keys,
-// resources). Storing them may cost a discovery request.
+// start starts a sync. It waits until the collections are live and the facts about the server (version, keys,
+// resources) are stored, for which the sync may request discovery.
 func (s *runningSync) start(args ...string) {
 	s.t.Helper()
 	const keys = "/.well-known/openid-configuration"
@@ -84,7 +84,7 @@ func (s *runningSync) stop() {
 	}
 }
 
-// run starts a sync and stops it once it has started.
+// run starts a sync, waits as start does, and stops it.
 func (s *runningSync) run(args ...string) {
 	s.t.Helper()
 	s.start(args...)
@@ -183,9 +183,9 @@ const (
 	nodesIn      = "nodes.v1 (unstructured)"
 )
 
-// TestSyncDropsUnnamed checks that a sync drops the collections that earlier arguments or configuration named and the
-// current ones do not, and no others (issue 39); see store.Store.Drop. In each case, the last dropped collection
-// shows that the sync has finished its check.
+// TestSyncDropsUnnamed checks that a sync drops the stored collections that earlier arguments or configuration named
+// and the current ones do not, and no others (issue 39). In each case, the last dropped collection shows that the sync
+// has finished its check.
 func TestSyncDropsUnnamed(t *testing.T) {
 	for name, tc := range map[string]struct {
 		before, now []string
@@ -260,8 +260,9 @@ func TestSyncDropsUnnamed(t *testing.T) {
 	})
 }
 
-// TestSyncKeepsNamed checks that a named resource is not dropped when the server does not describe it, forbids it
-// or has replaced it, and that a name keeps its meaning. Only nodes are dropped.
+// TestSyncKeepsNamed checks that a resource named on the command line is not dropped when the server does not describe
+// it, forbids it or has replaced it, and that its name keeps its meaning. Of the stored resources only nodes are
+// dropped, which are not named.
 func TestSyncKeepsNamed(t *testing.T) {
 	old := custom("retired.example", "v1beta1", "things", "Thing")
 	replaced := custom("retired.example", "v1", "things", "Thing")

@@ -32,8 +32,8 @@ func versionText() string {
 		snapshot.FormatVersion)
 }
 
-// commit returns the commit that was built and its time, as recorded by go build; "unknown" without that record. A
-// binary from go install larder@VERSION has none: its version identifies it.
+// commit returns the git commit from which the program was built, and its time, as go build records them; "unknown"
+// without that record. A program from go install larder@VERSION has no record: its version identifies it.
 func commit() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

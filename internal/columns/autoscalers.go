@@ -79,7 +79,8 @@ func annotatedMetrics(o object, name, values string) (all []object) {
 				newer := strings.ToLower(value[:1]) + value[1:]
 				if x := source[values+value]; x != nil {
 					v[newer] = x
-				} else if x := source[newer]; x != nil { // the averageValue of an object
+				} else if x := source[newer]; x != nil {
+					// a metric of type Object has averageValue under this name already
 					v[newer] = x
 				}
 			}

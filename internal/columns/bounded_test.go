@@ -12,8 +12,8 @@ import (
 	"github.com/larder-dev/larder/internal/columns"
 )
 
-// TestBoundedPaths checks that a path whose results can outnumber the values of an object has an empty cell, and that
-// the texts of a row are bounded (issue 37: ..a..a..a took 600 MB).
+// TestBoundedPaths checks the limits of custom columns. A JSONPath whose results can outnumber the values of an object
+// has an empty cell, and the texts of a row are limited (issue 37: ..a..a..a took 600 MB).
 func TestBoundedPaths(t *testing.T) {
 	deep := map[string]any{}
 	for range 3_000 {

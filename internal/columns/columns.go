@@ -20,9 +20,9 @@ type Columns struct {
 	sortedBy    string
 }
 
-// For returns the columns of a resource. custom has the additionalPrinterColumns of a custom resource; nil if they are
-// unknown. metadataOnly means that the store has only the metadata of the objects. The columns are then NAME and AGE,
-// and count as known; see Known.
+// For returns the columns of a resource. custom holds the additionalPrinterColumns of a custom resource; nil if they
+// are unknown. metadataOnly is true if only the metadata of the objects is stored. The columns are then NAME and AGE,
+// and Known returns true.
 func For(r schema.GroupResource, custom []entry.Column, metadataOnly bool) *Columns {
 	k, known := kinds[r]
 	switch {
@@ -50,9 +50,9 @@ func (c *Columns) Definitions() []metav1.TableColumnDefinition { return c.defini
 // such a server are null.
 func (c *Columns) ByDefault() bool { return c.byDefault }
 
-// Known returns false if the resource's own columns are unknown: the resource may be of an aggregated API, of a later
-// version of Kubernetes, or a custom resource whose definition is not stored. The columns are then NAME and AGE, and an
-// API server may have more. With the metadataOnly of For it returns true.
+// Known returns false if the resource's own columns are unknown. The resource may be of an aggregated API, of a later
+// version of Kubernetes, or a custom resource whose definition is not stored. The columns are then NAME and AGE,
+// although an API server may have more. If only metadata is stored, Known returns true.
 func (c *Columns) Known() bool { return !c.unknown }
 
 // SortedBy returns the path of the field by which an API server sorts the rows; empty if they are sorted by key.
@@ -68,14 +68,14 @@ func (c *Columns) Row(u *unstructured.Unstructured, now time.Time) []any {
 	return cells
 }
 
-// kind describes the table of one of Kubernetes' own resources.
+// kind describes the table of one of Kubernetes' own resources: its columns and the function that returns the cells.
 type kind struct {
 	// names holds the column names. A + before the name marks a column that only -o wide shows. The type follows a
 	// colon; the type "name" is a string that a printer prefixes with the kind. Without a colon the type is string,
 	// except that Name has the type "name".
 	names []string
 	cells func(o object, now time.Time) []any
-	// byDefault is true if API servers have no columns of the resource.
+	// byDefault is true if API servers have no columns of their own for the resource.
 	byDefault bool
 	// sortedBy is the path of the field by which an API server sorts the rows; "" sorts by key.
 	sortedBy string

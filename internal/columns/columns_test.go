@@ -44,8 +44,8 @@ func row(c *Columns, u *unstructured.Unstructured) string {
 	return strings.Join(cells, "|")
 }
 
-// TestRows checks cases that need no server, or that a server refuses. test/e2e/kubectl compares the tables with a real
-// server's.
+// TestRows checks rows of objects that no API server is needed for, or that an API server would refuse.
+// test/e2e/kubectl compares other tables with a real server's.
 func TestRows(t *testing.T) {
 	for _, tc := range []struct{ resource, object, want string }{
 		{"pods", `{metadata: {name: p, creationTimestamp: "2026-01-02T03:04:00Z"}, spec: {containers: [{}]},
@@ -178,8 +178,8 @@ func TestFor(t *testing.T) {
 	}
 }
 
-// TestAnyContent checks with arbitrary objects that a row has a cell for each column, and that the object is not
-// modified.
+// TestAnyContent checks, with objects of arbitrary content, that a row has a cell for each column, and that the object
+// is not modified.
 func TestAnyContent(t *testing.T) {
 	names := []string{
 		"metadata", "spec", "status", "conditions", "containers", "containerStatuses", "initContainerStatuses", "state",

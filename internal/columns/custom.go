@@ -21,7 +21,7 @@ type customColumn struct {
 	path *jsonpath.JSONPath
 }
 
-// customColumns returns the columns of a custom resource. A definition without columns has the column AGE.
+// customColumns returns the columns of a custom resource. If the definition has none, it returns the column AGE.
 func customColumns(custom []entry.Column) *Columns {
 	all := define([]string{"Name"})
 	var evaluate []customColumn

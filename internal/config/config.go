@@ -18,9 +18,9 @@ const (
 
 // Config is a configuration of larder sync.
 type Config struct {
-	// File is the path of the configuration file.
+	// File is the path of the file from which the configuration was read.
 	File string
-	// Store is the store's file; empty if the configuration has none.
+	// Store is the path of the store's file; empty if the configuration does not name one.
 	Store string
 	// MaxSize is the maximum size of the store's file in bytes; 0 means no limit.
 	MaxSize   int64
@@ -68,7 +68,7 @@ type Encryption struct {
 // Ready says when a sync reports that it is ready.
 type Ready string
 
-// The values of Ready.
+// The values that the field ready may have.
 const (
 	// ReadyDisk: a sync is ready when every resource can be read, from the store or after its first list. With stored
 	// resources it needs no server.

@@ -93,7 +93,7 @@ func TestParseForms(t *testing.T) {
 	}
 }
 
-// TestErrors checks that each error names the field, the problem, and the allowed values.
+// TestErrors checks that each error about a configuration names the field, the problem, and the allowed values.
 func TestErrors(t *testing.T) {
 	const pods = "resources: [{name: pods}]\n"
 	for _, tc := range []struct {

@@ -17,8 +17,8 @@ type Options struct {
 	Total int
 	// Unauthenticated is the maximum number of connections that are not authenticated. Default Total.
 	Unauthenticated int
-	// UnauthenticatedPerAddress is the maximum for one IPv4 address or one IPv6 /64. Default
-	// Unauthenticated.
+	// UnauthenticatedPerAddress is the maximum number of unauthenticated connections from one IPv4 address or one IPv6
+	// /64. Default Unauthenticated.
 	UnauthenticatedPerAddress int
 	// Idle is the maximum number of idle authenticated connections. Default Total.
 	Idle int
@@ -30,7 +30,7 @@ type Limiter struct {
 
 	mu              sync.Mutex
 	closed          bool                     // true after Close; guarded by mu, like all fields below
-	open            map[net.Conn]*connection // all open connections
+	open            map[net.Conn]*connection // all open connections that the limiter has admitted
 	unauthenticated int                      // number of unauthenticated connections
 	addresses       map[netip.Addr]*address  // the remote addresses that have unauthenticated connections
 	// byCount[n] is the list of *address with n unauthenticated connections, in the order in which they reached n.
@@ -40,13 +40,13 @@ type Limiter struct {
 	idle list.List
 }
 
-// address is a remote address with unauthenticated connections. Limiter.mu guards it.
+// address is a remote address that has unauthenticated connections. Limiter.mu guards its fields.
 type address struct {
 	unauthenticated list.List     // its unauthenticated connections, of type *connection, oldest first
 	at              *list.Element // the address's element in its list in Limiter.byCount
 }
 
-// connection is one open connection. Limiter.mu guards it.
+// connection is one open connection. Limiter.mu guards its fields.
 type connection struct {
 	limiter       *Limiter
 	conn          net.Conn

@@ -50,8 +50,8 @@ func newServed(t *testing.T) (*rest.Config, *counted) {
 	return &rest.Config{Host: serve(t, c), QPS: -1}, c
 }
 
-// TestClient checks that client-go's discovery client gets the same results from the aggregated documents and from the
-// legacy ones.
+// TestClient checks that client-go's discovery client gets the same results from the aggregated discovery documents and
+// from the older ones.
 func TestClient(t *testing.T) {
 	config, c := newServed(t)
 	aggregated, err := clientdiscovery.NewDiscoveryClientForConfig(config)

@@ -9,7 +9,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// versions returns the answer to /api. host is the address in the client's request.
+// versions returns the discovery document at /api. host is the address in the client's request.
 func (h *Handler) versions(host string) *metav1.APIVersions {
 	all := &metav1.APIVersions{
 		TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, // kube-apiserver also sends no apiVersion in this document
@@ -28,7 +28,7 @@ func (h *Handler) versions(host string) *metav1.APIVersions {
 	return all
 }
 
-// list returns the answer to /apis.
+// list returns the discovery document at /apis, the list of groups.
 func (h *Handler) list() *metav1.APIGroupList {
 	all := &metav1.APIGroupList{
 		TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{},
@@ -41,7 +41,7 @@ func (h *Handler) list() *metav1.APIGroupList {
 	return all
 }
 
-// document returns the group as /apis lists it.
+// document returns the description of the group in the list at /apis.
 func (g group) document() metav1.APIGroup {
 	d := metav1.APIGroup{Name: g.name}
 	for _, v := range g.versions {
@@ -58,7 +58,7 @@ func (g group) alone() *metav1.APIGroup {
 	return &d
 }
 
-// document returns the answer to /api/v1 and /apis/G/V.
+// document returns the discovery document at /api/v1 or /apis/G/V, the list of the version's resources.
 func (v groupVersion) document() *metav1.APIResourceList {
 	d := &metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"},
 		GroupVersion: v.String()}
@@ -120,8 +120,8 @@ func subresources(r Resource) (all []apidiscoveryv2.APISubresourceDiscovery) {
 	return all
 }
 
-// responseKind returns the kind of the objects. As in kube-apiserver, it has group and version for custom resources
-// only.
+// responseKind returns the kind of the resource's objects, for aggregated discovery. As in kube-apiserver, it has group
+// and version for custom resources only.
 func responseKind(r Resource) *metav1.GroupVersionKind {
 	if scheme.Scheme.IsGroupRegistered(r.Group) || slices.Contains(schemeLacks, r.Group) {
 		return &metav1.GroupVersionKind{Kind: r.Kind}

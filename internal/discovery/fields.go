@@ -70,7 +70,9 @@ func StoredFields(r schema.GroupResource, selector fields.Selector) (_ fields.Se
 			}
 			all = append(all, term(one.Field, one.Value, not))
 		case "spec.hostNetwork", "spec.unschedulable":
-			if one.Value == "false" { // false is stored if a client has set it explicitly
+			if one.Value == "false" {
+				// selects what is not "true", because a stored object has "false" only if a client has set it
+				// explicitly
 				one.Value, not = "true", !not
 			}
 			all = append(all, term(one.Field, one.Value, not))

@@ -8,7 +8,8 @@ import (
 	"github.com/larder-dev/larder/internal/discovery"
 )
 
-// TestStoredSelector checks the selectors for fields whose zero value is left out of stored objects (issue 38).
+// TestStoredSelector checks the translation of selectors for fields whose zero value is left out of stored objects
+// (issue 38).
 func TestStoredSelector(t *testing.T) {
 	pods, jobs := schema.GroupResource{Resource: "pods"}, schema.GroupResource{Group: "batch", Resource: "jobs"}
 	widgets := schema.GroupResource{Group: "example.com", Resource: "widgets"}

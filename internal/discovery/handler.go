@@ -21,10 +21,11 @@ import (
 type Options struct {
 	// Server holds the known facts about the API server to which the resources belong.
 	Server facts.Server
-	// OpenAPI returns the schema of one of Server.Schemas, in JSON, and its hash; nil if it is no longer stored. An
-	// error that is an apierrors.APIStatus is sent to the client. Default: there are no schemas.
+	// OpenAPI returns the OpenAPI schema of a group-version in Server.Schemas, as JSON, and its hash. The schema is nil
+	// if it is no longer stored. An error that is an apierrors.APIStatus is sent to the client. Default: there are no
+	// schemas.
 	OpenAPI func(ctx context.Context, gv schema.GroupVersion) (document []byte, hash string, err error)
-	// NotFound answers requests for unknown paths. Default: a 404 like a server's.
+	// NotFound answers requests for unknown paths. Default: a 404 like an API server's.
 	NotFound http.Handler
 }
 
@@ -49,7 +50,7 @@ func New(resources []Resource, o Options) *Handler {
 	all, omitted := named(resources, o.Server.Discovery)
 	h.groups, h.omitted = grouped(all, o.Server.Discovery), omitted
 	for _, core := range []bool{true, false} {
-		// Marshalling these types cannot fail.
+		// Marshalling discovery documents cannot fail.
 		text, _ := json.Marshal(h.aggregated(core))
 		h.etags[core] = strconv.Quote(fmt.Sprintf("%X", sha512.Sum512(text)))
 	}
@@ -102,7 +103,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Complete reports whether the known facts suffice to answer a request for a path as the server does.
+// Complete reports whether the known facts suffice to answer a request for the path as the API server would.
 func (h *Handler) Complete(path string) bool {
 	parts := split(path)
 	switch at := strings.Join(parts, "/"); {

@@ -206,7 +206,8 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestOmitted checks that a collection stored without a kind gets it from the server's discovery, or is omitted.
+// TestOmitted checks that a collection that is stored without a kind gets the kind in the server's discovery. If that
+// has none, the resource is omitted.
 func TestOmitted(t *testing.T) {
 	nameless := func(gvr string) discovery.Resource {
 		r := resource(gvr, "", false)

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 )
 
-// aggregatedKind is requested by clients that want all of discovery at once.
+// aggregatedKind is the kind that clients request if they want all of discovery in one document.
 var aggregatedKind = apidiscoveryv2.SchemeGroupVersion.WithKind("APIGroupDiscoveryList")
 
 // mediaTypes are JSON, YAML and protobuf.

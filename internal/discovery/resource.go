@@ -11,15 +11,15 @@ import (
 	"github.com/larder-dev/larder/internal/facts"
 )
 
-// Resource is a resource to list in discovery.
+// Resource is a resource that discovery is to list.
 type Resource struct {
 	schema.GroupVersionResource
 	// ResourceInfo holds the names of the resource. If Kind, Singular or Namespaced is not set, its value is taken from
 	// Options.Server.Discovery.
 	entry.ResourceInfo
-	// Verbs that clients may use, such as get, list and watch.
+	// Verbs are the verbs that clients may use on the resource, such as get, list and watch.
 	Verbs []string
-	// Subresources that clients may use, by their full names, such as pods/log.
+	// Subresources are the subresources that clients may use, by their full names, such as pods/log.
 	Subresources []metav1.APIResource
 }
 

@@ -48,7 +48,7 @@ func mirrored() []discovery.Resource {
 	}
 }
 
-// upstream returns the server's discovery. Its order has apps before autoscaling and batch.
+// upstream returns the discovery of the mirrored API server. Its order of groups has apps before autoscaling and batch.
 func upstream() *facts.Discovery {
 	group := func(name string, versions ...string) *restmapper.APIGroupResources {
 		g := &restmapper.APIGroupResources{Group: metav1.APIGroup{Name: name},

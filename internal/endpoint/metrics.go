@@ -11,7 +11,8 @@ import (
 // maxGathers is the maximum number of concurrent scrapes. A further scrape gets 503.
 const maxGathers = 4
 
-// Metrics returns the handler for scrapes: metrics of the collectors, of the Go runtime and of the process.
+// Metrics returns the HTTP handler that Prometheus scrapes. It returns metrics of the collectors, of the Go runtime and
+// of the process.
 func Metrics(all ...prometheus.Collector) http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

@@ -21,23 +21,24 @@ const (
 	drainTimeout = 2 * time.Second
 	// maxHeader limits the header of a request, in bytes.
 	maxHeader = 16 << 10
-	// maxConnections bounds the open connections. One more closes the oldest, so that a probe is always answered.
+	// maxConnections is the maximum number of open connections. One more closes the oldest, so that a health probe is
+	// always answered.
 	maxConnections = 100
 )
 
 // Check is one condition that must hold for a service to be ready.
 type Check struct {
 	Name string
-	// Problem is why the check fails; empty if it passes.
+	// Problem says why the check fails; empty if it passes.
 	Problem string
 }
 
 // Options are the options of New.
 type Options struct {
-	// Ready returns the checks. It is called for each request, concurrently, and must not block. Default: no checks,
-	// which means ready.
+	// Ready returns the checks for /readyz. It is called for each request, concurrently, and must not block. Default:
+	// no checks, which means ready.
 	Ready func() []Check
-	// Metrics answers /metrics. Default: /metrics is not found.
+	// Metrics is the handler of /metrics. Default: /metrics is not found.
 	Metrics http.Handler
 }
 

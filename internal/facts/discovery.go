@@ -28,13 +28,13 @@ const (
 // subresources. It is stored as JSON. Documents of earlier builds lack short names, categories, verbs and subresources.
 type Discovery struct {
 	Version int `json:"version"`
-	// Fetched is when the server answered; zero if it has not.
+	// Fetched is when the server answered the discovery request; zero if it has not answered.
 	Fetched time.Time                       `json:"fetched"`
 	Groups  []*restmapper.APIGroupResources `json:"groups"`
 	// ETags are the ETags of the server's aggregated documents, by path. A Discovery with only some of the server's
 	// groups has none.
 	ETags map[string]string `json:"etags,omitempty"`
-	// Unavailable has the group-versions that the server named and could not describe.
+	// Unavailable holds the group-versions that the server listed and could not describe.
 	Unavailable []string `json:"unavailable,omitempty"`
 }
 
@@ -92,7 +92,7 @@ func (d Discovery) Equal(other Discovery) bool {
 	return equality.Semantic.DeepEqual(d.Groups, other.Groups)
 }
 
-// Has reports whether the server has the group-version.
+// Has reports whether the server serves the group-version.
 func (d *Discovery) Has(gv schema.GroupVersion) bool {
 	if d == nil {
 		return false

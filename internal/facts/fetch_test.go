@@ -24,7 +24,8 @@ type aggregated struct {
 	mu    sync.Mutex
 	plain bool
 	// stale has the group-versions that the server cannot describe, resources the resources that it has.
-	stale, resources []string // "group/version" and "group/version/plural", of core "v1/plural"
+	// stale and resources hold "group/version" and "group/version/plural"; in the core group "v1/plural"
+	stale, resources []string
 	answers          []string // the status and the path of each answer that the server has sent
 }
 

@@ -10,8 +10,8 @@ import (
 // keysDocument is the name of the stored document that holds Keys.
 const keysDocument = "service-account-keys"
 
-// IsKeys reports whether a document has Keys. An attacker who writes Keys can make tokens for any service account. So
-// they may be used only if they were fetched from the API server, or their author is trusted.
+// IsKeys reports whether the document with this name holds Keys. An attacker who writes Keys can make tokens for any
+// service account. So Keys may be used only if they were fetched from the API server, or the file's author is trusted.
 func IsKeys(document string) bool { return document == keysDocument }
 
 // Keys are the public keys with which a cluster signs the tokens of its service accounts.

@@ -36,7 +36,7 @@ const (
 type Store interface {
 	Documents
 	PutDocument(ctx context.Context, name string, data []byte) error
-	// DeleteDocument removes a document. It does nothing if there is none of that name.
+	// DeleteDocument removes the document with this name. It does nothing if there is none.
 	DeleteDocument(ctx context.Context, name string) error
 }
 
@@ -54,8 +54,8 @@ type Ask struct {
 	// Hash returns the server's hash of a group-version's schema; empty if the server has none. If Hash is nil, each
 	// Refresh requests the server's index, of about 10 KB. See requests.Schemas.
 	Hash func(ctx context.Context, gv schema.GroupVersion) (string, error)
-	// Unstored has the hashes of schemas that could not be stored: the disk is full, they are too large, or the
-	// connection is too slow. Refresh adds to it, and does not request these schemas again. May be nil.
+	// Unstored holds the hashes of schemas that could not be stored, because the disk is full, they are too large, or
+	// the connection is too slow. Refresh adds to the map, and does not request these schemas again. May be nil.
 	Unstored map[schema.GroupVersion]string
 }
 
@@ -80,7 +80,7 @@ func Refresh(ctx context.Context, st Store, a Ask) error {
 type refresh struct {
 	Ask
 	st Store
-	// upgraded is true if the server is of another cluster, or has another version, than the stored facts.
+	// upgraded is true if the server is of another cluster, or of another version, than the stored facts.
 	upgraded bool
 	encoder  *zstd.Encoder // compresses schemas; nil until the first schema is stored
 }

@@ -288,7 +288,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestDown checks that a server that does not answer gets a single request.
+// TestDown checks that a refresh sends a single request to a server that does not answer.
 func TestDown(t *testing.T) {
 	a, st := newAPI(), openStore(t)
 	a.change(func(a *api) { a.down = true })

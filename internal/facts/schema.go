@@ -70,8 +70,9 @@ func readSchema(ctx context.Context, d Documents, gv schema.GroupVersion) (hash 
 	return string(before), compressed, nil
 }
 
-// encoderWindow is the window size of the encoder. A larger window would compress little better, and its tables would
-// be most of the memory of a small mirror. The same holds for zstd's best level, which makes schemas 5% smaller.
+// encoderWindow is the window size of the zstd encoder for schemas. A larger window would make schemas little smaller,
+// and its tables would be most of the memory of a small mirror. The same holds for zstd's best compression level, which
+// makes schemas 5% smaller.
 const encoderWindow = 512 << 10
 
 // newSchemaEncoder returns a zstd encoder for schemas. Its tables take some MiB of memory.

@@ -14,7 +14,7 @@ import (
 type Documents interface {
 	// Documents returns the names, sorted.
 	Documents(ctx context.Context) ([]string, error)
-	// Document returns a document; nil if there is none of that name.
+	// Document returns the content of a document; nil if there is none of that name.
 	Document(ctx context.Context, name string) ([]byte, error)
 }
 

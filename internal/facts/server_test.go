@@ -57,7 +57,7 @@ func (a *api) client(t *testing.T) rest.Interface {
 	return d.RESTClient()
 }
 
-// change calls fn with mu held.
+// change calls fn with mu held, so that fn can change the fake server.
 func (a *api) change(fn func(a *api)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -23,7 +23,7 @@ func ReadVersion(ctx context.Context, d Documents) (*version.Info, error) {
 	return ParseVersion(data)
 }
 
-// ParseVersion parses the document with the server's version.
+// ParseVersion parses the content of the document with the server's version.
 func ParseVersion(data []byte) (*version.Info, error) {
 	text := strings.TrimSpace(string(data))
 	if !strings.HasPrefix(text, "{") {

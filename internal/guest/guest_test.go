@@ -131,7 +131,7 @@ func TestOverdueIsWaitedFor(t *testing.T) {
 	}
 }
 
-// TestFewAreLeft checks that no further call is started while five abandoned calls have not returned.
+// TestFewAreLeft checks that Call starts no function while five abandoned calls of the function have not returned.
 func TestFewAreLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStuck()

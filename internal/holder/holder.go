@@ -16,7 +16,7 @@ import (
 // Holder is a process that has a file open.
 type Holder struct {
 	PID int
-	// Name is the name of its program as the kernel reports it.
+	// Name is the name of the process's program as the kernel reports it.
 	Name string
 }
 

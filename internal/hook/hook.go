@@ -26,10 +26,10 @@ type Hooks struct {
 type Gate struct {
 	mu       sync.Mutex
 	attempts int           // the number of commits so far; guarded by mu
-	held     chan struct{} // guarded by mu; commits wait until it is closed
-	entered  chan struct{} // guarded by mu; closed when a commit waits
+	held     chan struct{} // pending commits wait until it is closed; guarded by mu
+	entered  chan struct{} // closed when a commit begins to wait; guarded by mu
 	fail     func() error  // returns the error with which a commit fails before it writes; guarded by mu
-	after    func() error  // guarded by mu; called after a successful commit
+	after    func() error  // called after a successful commit, whose error it replaces; guarded by mu
 }
 
 // Commit implements Hooks.Commit: it commits, unless Hold or Fail prevents it.

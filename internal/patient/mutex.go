@@ -13,7 +13,7 @@ func New() Mutex { return make(Mutex, 1) }
 // Lock locks the mutex.
 func (m Mutex) Lock() { m <- struct{}{} }
 
-// TryLock locks the mutex if it is free, and returns whether it did.
+// TryLock locks the mutex if it is unlocked, and returns whether it has locked it.
 func (m Mutex) TryLock() bool {
 	select {
 	case m <- struct{}{}:

@@ -131,7 +131,8 @@ func ofServer(err error) string {
 		return "denied"
 	case apierrors.IsForbidden(err):
 		return "forbidden"
-	case apierrors.HasStatusCause(err, "ClientWatchDecoding"): // a connection was lost while a watch was read
+	case apierrors.HasStatusCause(err, "ClientWatchDecoding"):
+		// the connection was lost while the client read a watch
 		return "connection"
 	case meta.IsNoMatchError(err):
 		return "notserved"

@@ -85,7 +85,8 @@ func targetOf(path string) (string, error) {
 	return real, err
 }
 
-// createNew creates a temporary file beside the target and locks it, so that other processes do not remove it.
+// createNew creates a temporary file beside the target file and locks it, so that other processes do not remove it as
+// unfinished.
 func createNew(target string) (*os.File, error) {
 	for {
 		name := target + suffixNew + rand.Text()
@@ -103,7 +104,7 @@ func createNew(target string) (*os.File, error) {
 	}
 }
 
-// hasName reports whether name still refers to the open file.
+// hasName reports whether the path name still refers to the open file f.
 func hasName(f *os.File, name string) bool {
 	named, err := os.Lstat(name)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package clitest has the shared helpers of the commands' tests.
+// Package clitest has helpers that the tests of several command packages share.
 package clitest
 
 import (
@@ -15,10 +15,10 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// Now is the current time in the tests.
+// Now is the time that the clock of IO shows in the tests.
 var Now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// IO returns streams that print everything to out, with the clock at Now.
+// IO returns the streams of a command that prints everything to out, and whose clock shows Now.
 func IO(out *bytes.Buffer) command.IO {
 	return command.IO{Out: out, Err: out, Now: func() time.Time { return Now }}
 }
@@ -38,12 +38,13 @@ func Stored(r input.Resource, change func(*source.Collection)) source.Collection
 	return c
 }
 
-// In limits a collection to one namespace.
+// In returns a change, for Stored, that limits a collection to one namespace.
 func In(namespace string) func(*source.Collection) {
 	return func(c *source.Collection) { c.Namespace = namespace }
 }
 
-// Labelled limits a collection to the objects in a namespace that match a label selector.
+// Labelled returns a change, for Stored, that limits a collection to the objects in a namespace that match a label
+// selector.
 func Labelled(namespace, selector string) func(*source.Collection) {
 	return func(c *source.Collection) { c.Namespace, c.LabelSelector = namespace, selector }
 }
@@ -57,7 +58,7 @@ func Resource(group, version, plural, kind string, short ...string) input.Resour
 	}
 }
 
-// WantError fails the test unless err contains text and its hint contains hint.
+// WantError fails the test unless the text of err contains text, and its hint for the user contains hint.
 func WantError(t *testing.T, err error, text, hint string) {
 	t.Helper()
 	if err == nil || !strings.Contains(err.Error(), text) {

@@ -8,9 +8,9 @@ import (
 )
 
 var (
-	// message matches a line that tells the user what to do.
+	// message matches a line that larder prints for the user: an error, a hint or a note.
 	message = regexp.MustCompile(`^(error|hint|note): `)
-	// commandLine matches the beginning of a command line in a message.
+	// commandLine matches the beginning of a command line, of larder or another program, in a message.
 	commandLine = regexp.MustCompile(
 		`(?:^|[ (":])(larder( snapshot)? [a-z][a-z-]*|kubectl|age-keygen|minisign|kill|rm|mv|systemd-run)\b`)
 	// flagOf matches a flag and captures it.
@@ -19,8 +19,8 @@ var (
 	clauseEnd = regexp.MustCompile(`;|\. |, or `)
 )
 
-// UnknownFlags returns the flags that messages on standard error mention but their command does not have. A flag
-// belongs to the command line that contains it, and otherwise to cmd.
+// UnknownFlags returns the flags in messages on standard error that do not exist. A flag within a command line must
+// belong to the command of that line, any other flag to cmd.
 func UnknownFlags(cmd *cobra.Command, said string) (flags []string) {
 	for line := range strings.Lines(said) {
 		if message.MatchString(line) && !strings.Contains(line, "unknown flag") &&
@@ -36,8 +36,9 @@ func UnknownFlags(cmd *cobra.Command, said string) (flags []string) {
 	return flags
 }
 
-// UnknownFlagsIn returns the flags in text for which has returns false. has is called with the command of the command
-// line that contains the flag, or nil for a flag outside a command line. Flags of other programs are skipped.
+// UnknownFlagsIn returns the flags in text for which the function has returns false. has receives the command of the
+// command line that contains the flag, or nil if the flag is outside a command line. Flags of other programs are
+// skipped.
 func UnknownFlagsIn(text string, has func(of *cobra.Command, flag string) bool, root *cobra.Command) (flags []string) {
 	for _, clause := range clauseEnd.Split(text, -1) {
 		for _, at := range flagOf.FindAllStringSubmatchIndex(clause, -1) {
@@ -50,8 +51,8 @@ func UnknownFlagsIn(text string, has func(of *cobra.Command, flag string) bool, 
 	return flags
 }
 
-// commandOf returns the command of the last command line in text; nil if text has none. ours is false if that command
-// line is another program's.
+// commandOf returns the larder command of the last command line in text; nil if there is none. ours is false if the
+// last command line is of another program.
 func commandOf(root *cobra.Command, text string) (of *cobra.Command, ours bool) {
 	all := commandLine.FindAllString(text, -1)
 	if len(all) == 0 {

@@ -20,7 +20,7 @@ func StartServer(t *testing.T) *fakeapi.Server {
 	return server
 }
 
-// CreatePod creates a pod on the server.
+// CreatePod creates a pod on the fake API server.
 func CreatePod(
 	t *testing.T, server *fakeapi.Server, namespace, name string, labels map[string]string,
 ) *unstructured.Unstructured {

@@ -9,11 +9,11 @@ import (
 	"github.com/larder-dev/larder/internal/fakeapi"
 )
 
-// Definitions is the resource customresourcedefinitions.
+// Definitions is the resource customresourcedefinitions of the API group apiextensions.k8s.io.
 var Definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1",
 	Resource: "customresourcedefinitions"}
 
-// StartWithWidgets starts a server with the widgets resource and Definitions.
+// StartWithWidgets starts a fake API server that serves the custom resource widgets and CustomResourceDefinitions.
 func StartWithWidgets(t *testing.T) *fakeapi.Server {
 	t.Helper()
 	server := fakeapi.New(fakeapi.Options{Resources: []fakeapi.Resource{

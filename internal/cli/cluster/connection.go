@@ -31,17 +31,17 @@ type Connection struct {
 		dynamic dynamic.Interface
 		meta    metadata.Interface
 	}
-	// answers has the clients for lists and watches whose responses a sync decodes itself. They request JSON unless the
-	// Accept header is set.
+	// answers holds the clients for lists and watches whose response bodies a sync decodes itself. They request JSON
+	// unless the Accept header is set.
 	answers struct{ lists, watches rest.Interface }
-	// Bodies counts the response bodies of this resource as received, compressed.
+	// Bodies counts the bytes of all response bodies of this resource as received, that is, compressed.
 	Bodies meter.Received
 	// Failed is the error of the last list that a function returned by Listing made; nil if that list succeeded. Only
 	// the goroutine that saves the snapshot may use it.
 	Failed error
 }
 
-// Connect makes the clients of one resource; it does not contact the server.
+// Connect makes the clients for the requests of one resource. It does not contact the server.
 func (s *Server) Connect() (*Connection, error) {
 	c := &Connection{Server: s}
 	counted := &http.Client{Transport: c.Bodies.CountBodies(s.http.Transport), Timeout: s.http.Timeout}
@@ -129,7 +129,7 @@ func (c *Connection) Described(ctx context.Context, r input.Resource) input.Reso
 	return r
 }
 
-// Listing returns the listing of one collection for a snapshot.
+// Listing returns what package snapshot needs to list one collection from the server and save it.
 func (c *Connection) Listing(ctx context.Context, id entry.Identity, r input.Resource, optional bool) snapshot.Listing {
 	objects := c.dynamic.Resource(id.GroupVersionResource).Namespace(id.Namespace)
 	// If the request fails, the hash is empty, and the schema's hash is requested at a later time.

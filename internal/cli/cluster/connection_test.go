@@ -69,8 +69,8 @@ func TestListUsesIdentity(t *testing.T) {
 	}
 }
 
-// TestLookup checks that a look-up is a list of metadata with the collection's selectors, so that an object which no
-// longer matches them is not found.
+// TestLookup checks the look-up of a single object. It is a list of metadata with the collection's selectors, so that
+// an object that no longer matches the selectors is not found.
 func TestLookup(t *testing.T) {
 	server := clitest.StartServer(t)
 	web := clitest.CreatePod(t, server, "a", "x", map[string]string{"app": "web"})
@@ -99,8 +99,8 @@ func TestLookup(t *testing.T) {
 	}
 }
 
-// TestBytesReceived checks the counters: a Server counts all network traffic, a Connection the response bodies of its
-// resource. Both resources share the network connection.
+// TestBytesReceived checks the counters of received bytes of two resources that share a network connection: a Server
+// counts all network traffic, and a Connection the response bodies of its resource.
 func TestBytesReceived(t *testing.T) {
 	api := clitest.StartServer(t)
 	for n := range 300 {

@@ -15,7 +15,8 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// DefinitionWait limits the request for a definition, which with its schema may have hundreds of KB.
+// DefinitionWait limits the time of a request for a CustomResourceDefinition, which may have hundreds of KB with its
+// schema.
 const DefinitionWait = 2 * time.Minute
 
 // definition holds the fields of a CustomResourceDefinition that this package uses.
@@ -80,7 +81,7 @@ func (c *Connection) DefinitionState(ctx context.Context, gvr schema.GroupVersio
 	return stateOfDefinition(&m.ObjectMeta), nil
 }
 
-// stateOfDefinition returns a string that changes when a definition is updated or recreated.
+// stateOfDefinition returns a string that changes when a CustomResourceDefinition is updated or created again.
 func stateOfDefinition(m *metav1.ObjectMeta) string { return fmt.Sprintf("%s/%d", m.UID, m.Generation) }
 
 var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1",

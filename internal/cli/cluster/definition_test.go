@@ -10,7 +10,7 @@ import (
 	"github.com/larder-dev/larder/internal/cli/cluster"
 )
 
-// connectWith starts a server with the definition and connects to it.
+// connectWith starts a fake API server with the CustomResourceDefinition d and connects to it.
 func connectWith(t *testing.T, d *unstructured.Unstructured) *cluster.Connection {
 	t.Helper()
 	server := clitest.StartWithWidgets(t)
@@ -29,8 +29,8 @@ func connectWith(t *testing.T, d *unstructured.Unstructured) *cluster.Connection
 	return c
 }
 
-// TestDeprecatedVersions checks the warnings of deprecated versions: the definition's own, or one that names the newest
-// version that is served and not deprecated.
+// TestDeprecatedVersions checks the warnings about deprecated versions of a custom resource. The text is in the
+// definition, or it names the newest served version that is not deprecated.
 func TestDeprecatedVersions(t *testing.T) {
 	version := func(name string, served, deprecated bool, warning ...string) map[string]any {
 		v := map[string]any{"name": name, "served": served, "deprecated": deprecated}
@@ -64,7 +64,8 @@ func TestDeprecatedVersions(t *testing.T) {
 	}
 }
 
-// TestListKindOfADefinition checks that a list kind other than the default is kept.
+// TestListKindOfADefinition checks that the list kind in a CustomResourceDefinition is used even if it is not the
+// default.
 func TestListKindOfADefinition(t *testing.T) {
 	d := clitest.WidgetDefinition()
 	if err := unstructured.SetNestedField(d.Object, "WidgetSet", "spec", "names", "listKind"); err != nil {

@@ -20,22 +20,22 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// Offers is a server's discovery of its resources.
+// Offers holds the resources that a server offers, according to its discovery.
 type Offers struct {
 	// All holds the resources that can be listed and watched. It is sorted in kubectl's order: if several resources
 	// have the same name, the name means the first of them.
 	All []input.Resource
-	// Unwatchable holds the resources that cannot be listed and watched, and so not mirrored.
+	// Unwatchable holds the server's resources that cannot be listed and watched, so that they are not mirrored.
 	Unwatchable map[schema.GroupVersionResource]bool
-	// Failed is a *discovery.ErrGroupDiscoveryFailed of the group versions that the server lists but cannot describe
-	// now; nil if there are none. All contains their last known resources.
+	// Failed is a *discovery.ErrGroupDiscoveryFailed with the group versions that the server lists but cannot describe
+	// now; nil if there are none. Their resources in All are those of an earlier discovery.
 	Failed error
 	// Discovery is the document, as stored, from which All was built.
 	Discovery *facts.Discovery
 }
 
-// Discover requests the server's discovery. known is the previous one, or nil. It fails if the server cannot be
-// reached, but not if single groups are unavailable.
+// Discover requests the server's discovery. known is the previous discovery, or nil. It fails if the server cannot be
+// reached, but not if only some API groups are unavailable.
 func (s *Server) Discover(ctx context.Context, known *facts.Discovery) (Offers, error) {
 	client, err := s.discovery()
 	if err != nil {
@@ -96,8 +96,8 @@ func (o *Offers) Missing() (names []string, why string) {
 type Resolver struct {
 	storePath string
 	stored    []input.Resource
-	// Patience limits the discovery request if something is stored, because the sync can start without it. 0 means
-	// DiscoveryTimeout.
+	// Patience limits the discovery request if resources are stored, because the sync can start without discovery. 0
+	// means DiscoveryTimeout.
 	Patience time.Duration
 	// discover requests the server's discovery. The Resolver calls it at most once.
 	discover func(ctx context.Context) (Offers, error)
@@ -118,7 +118,7 @@ func NewResolver(
 	return &Resolver{storePath: storePath, stored: input.StoredResources(stored), discover: discover}
 }
 
-// resolve returns the resource named arg, or the resources of the category.
+// resolve returns the resource that arg names, or, if arg is a category, the resources in it.
 func (r *Resolver) resolve(ctx context.Context, arg string) ([]input.Resource, error) {
 	if err := r.ask(ctx); err != nil {
 		return r.offline(arg, err)
@@ -148,7 +148,7 @@ func (r *Resolver) resolve(ctx context.Context, arg string) ([]input.Resource, e
 	return nil, command.WithHint(err, "kubectl api-resources lists what it has")
 }
 
-// Wanted returns the resources that w asks for.
+// Wanted returns the resources that the request w, such as a name, a category or --all, includes.
 func (r *Resolver) Wanted(ctx context.Context, w Wanted) ([]input.Resource, error) {
 	if !w.Everything {
 		return r.resolve(ctx, w.Name)
@@ -206,14 +206,15 @@ func (r *Resolver) present() []input.Resource {
 	return slices.DeleteFunc(r.named(), func(s input.Resource) bool { return s.Retired })
 }
 
-// without returns the resources that others does not contain in any version.
+// without returns the resources in all that others does not contain in any version.
 func without(all, others []input.Resource) []input.Resource {
 	return slices.DeleteFunc(slices.Clone(all), func(a input.Resource) bool {
 		return slices.ContainsFunc(others, func(o input.Resource) bool { return o.GroupResource() == a.GroupResource() })
 	})
 }
 
-// excluded returns the resources of a name given to --exclude: one, or those in all that are in the category.
+// excluded returns the resources that a name given to --exclude excludes: one resource, or those resources in all that
+// are in the category of that name.
 func (r *Resolver) excluded(name string, all []input.Resource) ([]input.Resource, error) {
 	known := all
 	if r.offers != nil {
@@ -233,8 +234,8 @@ func (r *Resolver) excluded(name string, all []input.Resource) ([]input.Resource
 // Offers returns the server's discovery; nil if it was not requested or failed.
 func (r *Resolver) Offers() *Offers { return r.offers }
 
-// ask requests discovery once. It does not retry: on a connection that drops packets every try lasts until its timeout,
-// and nothing is served meanwhile.
+// ask requests discovery once and does not retry. On a connection that drops packets every attempt lasts until its
+// timeout, and the sync serves nothing meanwhile.
 func (r *Resolver) ask(ctx context.Context) error {
 	if r.offers != nil || r.failed != nil {
 		return r.failed
@@ -253,13 +254,13 @@ func (r *Resolver) ask(ctx context.Context) error {
 	return nil
 }
 
-// Unreached reports whether discovery failed without a response of the server.
+// Unreached reports whether the discovery request failed without a response from the server.
 func (r *Resolver) Unreached() bool {
 	var status apierrors.APIStatus
 	return r.failed != nil && !errors.As(r.failed, &status)
 }
 
-// offline resolves arg from the stored resources after discovery failed with err.
+// offline resolves the name arg to stored resources, after the discovery request has failed with err.
 func (r *Resolver) offline(arg string, err error) ([]input.Resource, error) {
 	if found, ok := source.Match(arg, r.named()); ok {
 		return []input.Resource{found}, nil
@@ -274,13 +275,13 @@ func (r *Resolver) offline(arg string, err error) ([]input.Resource, error) {
 	return nil, ServerError(err, fmt.Sprintf(", and nothing is stored of %q in %s yet", arg, r.storePath))
 }
 
-// watchable returns the resources that can be mirrored.
+// watchable returns the server's resources that can be listed and watched, and so mirrored.
 func (o *Offers) watchable() []input.Resource {
 	return slices.DeleteFunc(slices.Clone(o.All),
 		func(r input.Resource) bool { return o.Unwatchable[r.GroupVersionResource] })
 }
 
-// inCategory returns the mirrorable resources of a category, each in its preferred version.
+// inCategory returns the resources of a category that can be mirrored, each in its preferred version.
 func (o *Offers) inCategory(name string) []input.Resource {
 	var members []input.Resource
 	for _, r := range input.InCategory(name, o.All) {
@@ -380,9 +381,10 @@ func (r *Resolver) Holds(all []Wanted) bool {
 	})
 }
 
-// DiscoveryTimeout is the default limit of a discovery request if something is stored.
+// DiscoveryTimeout is the default limit of a discovery request if resources are stored, because a sync can start
+// without discovery.
 const DiscoveryTimeout = 10 * time.Second
 
-// StoredDiscoveryTimeout limits the discovery request if everything requested is stored: a sync serves nothing while it
-// waits.
+// StoredDiscoveryTimeout limits the discovery request if all requested resources are stored, because a sync serves no
+// objects while it waits.
 const StoredDiscoveryTimeout = 3 * time.Second

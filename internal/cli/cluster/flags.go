@@ -18,8 +18,8 @@ type Flags struct {
 	loader     func() clientcmd.ClientConfig
 }
 
-// NewFlags returns the flags, without those for a namespace or a password. Their loader reads the kubeconfig once, so
-// the flags must not change after its first call.
+// NewFlags returns kubectl's connection flags without those for a namespace or a password. The kubeconfig is read once,
+// so the flags must not change after that.
 func NewFlags() *Flags {
 	f := &Flags{Overrides: clientcmd.ConfigOverrides{ClusterDefaults: clientcmd.ClusterDefaults}}
 	f.loader = sync.OnceValue(f.newLoader)
@@ -42,7 +42,7 @@ func (f *Flags) newLoader() clientcmd.ClientConfig {
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &f.Overrides)
 }
 
-// AddFlags adds the flags.
+// AddFlags adds the connection flags to a command's flags.
 func (f *Flags) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&f.Kubeconfig, clientcmd.RecommendedConfigPathFlag, "",
 		"Path to the kubeconfig file to use for CLI requests.")

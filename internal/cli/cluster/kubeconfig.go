@@ -22,8 +22,8 @@ const (
 	clientBurst = 100
 )
 
-// Config reads the kubeconfig or the service account of a pod. It does not contact the server. If the server rejects a
-// token that is in the kubeconfig itself, the kubeconfig is read again.
+// Config returns the client configuration from the kubeconfig or from the service account of a pod. It does not contact
+// the server. If the server later rejects a token that is in the kubeconfig itself, the kubeconfig is read again.
 func Config(flags *Flags) (*rest.Config, error) {
 	loader := flags.loader()
 	raw, err := loader.RawConfig()
@@ -54,7 +54,7 @@ func Config(flags *Flags) (*rest.Config, error) {
 	return config, nil
 }
 
-// unusable returns the error for an unreadable or inconsistent kubeconfig.
+// unusable returns the error for a kubeconfig that is unreadable or inconsistent, with a hint.
 func unusable(err error) error {
 	return command.Usage(command.WithHint(err, "name a kubeconfig with --kubeconfig or KUBECONFIG"))
 }
@@ -84,7 +84,7 @@ func contextNames(raw clientcmdapi.Config) string {
 	return strings.Join(slices.Sorted(maps.Keys(raw.Contexts)), ", ")
 }
 
-// namesCluster reports whether the kubeconfig has the requested cluster.
+// namesCluster reports whether the kubeconfig contains the cluster that the flags select.
 func namesCluster(raw clientcmdapi.Config, flags *Flags) bool {
 	name := flags.Overrides.Context.Cluster
 	if name == "" {
@@ -119,7 +119,7 @@ func noCluster(raw clientcmdapi.Config, files string) error {
 		"name the cluster with --kubeconfig FILE, the environment variable KUBECONFIG, or --server URL"))
 }
 
-// kubeconfigFiles returns the paths that are searched for the kubeconfig.
+// kubeconfigFiles returns the paths at which client-go looks for a kubeconfig, as text.
 func kubeconfigFiles(loader clientcmd.ClientConfig) string {
 	access := loader.ConfigAccess()
 	if access.IsExplicitFile() {

@@ -118,8 +118,8 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// TestLacks checks that a resource is missing if the server has no version of it, unless the server cannot describe a
-// version of its group.
+// TestLacks checks that a resource counts as missing from the server if the server has no version of it. It does not
+// count as missing while the server cannot describe a version of its API group.
 func TestLacks(t *testing.T) {
 	failed := map[schema.GroupVersion]error{{Group: "away.example", Version: "v1"}: errors.New("it is away")}
 	o := Offers{All: []input.Resource{clitest.Pods}, Failed: &discovery.ErrGroupDiscoveryFailed{Groups: failed}}

@@ -13,22 +13,24 @@ import (
 	"github.com/larder-dev/larder/internal/meter"
 )
 
-// Server has the clients of an API server for all resources of a command. Their requests share its network connections:
-// HTTP/2 needs one for about a hundred watches. Facts about the server are requested once.
+// Server holds the clients of one API server for all resources of a command. Their requests share its network
+// connections, of which HTTP/2 needs one for about a hundred watches. Facts about the server, such as its version, are
+// requested once.
 type Server struct {
 	config *rest.Config
 	http   *http.Client
 	// Raw makes requests for paths that do not belong to a resource, such as /version.
 	Raw rest.Interface
-	// Schemas, ClusterID and Version request facts about the server and cache them.
+	// Schemas, ClusterID and Version request facts about the server, and cache the answers.
 	Schemas   *requests.Schemas
 	ClusterID func(ctx context.Context) (string, error)
 	Version   func(ctx context.Context) (string, error)
-	// Received counts the network traffic: headers, TLS and compressed bodies.
+	// Received counts the bytes received from the server on the network, including headers and TLS, with compressed
+	// bodies.
 	Received meter.Received
 }
 
-// NewServer creates the clients. It does not contact the server.
+// NewServer creates the clients of the server in the configuration. It does not contact the server.
 func NewServer(config *rest.Config) (*Server, error) {
 	s := &Server{}
 	s.config = s.Received.Count(config)
@@ -55,10 +57,10 @@ func NewServer(config *rest.Config) (*Server, error) {
 	return s, nil
 }
 
-// discoveryTime limits each discovery request unless --request-timeout does. It is client-go's default.
+// discoveryTime limits each discovery request if --request-timeout is not given. It equals client-go's default.
 const discoveryTime = 32 * time.Second
 
-// discovery returns a discovery client.
+// discovery returns a client-go client for the server's discovery.
 func (s *Server) discovery() (*discovery.DiscoveryClient, error) {
 	bounded := &http.Client{Transport: s.http.Transport, Timeout: cmp.Or(s.http.Timeout, discoveryTime)}
 	return discovery.NewDiscoveryClientForConfigAndClient(s.config, bounded)

@@ -21,8 +21,8 @@ type renewal struct {
 	reading bool   // guarded by mu; true while read is running
 }
 
-// renewToken makes requests of config use the token that read returns, once the server has rejected the first token. It
-// does nothing if the token is not in the kubeconfig itself.
+// renewToken changes config so that, once the server has rejected the first bearer token, requests use the token that
+// read returns. It does nothing if the token is not in the kubeconfig itself.
 func renewToken(config *rest.Config, read func() (*rest.Config, error)) {
 	if config.BearerToken == "" || config.BearerTokenFile != "" {
 		return
@@ -31,8 +31,8 @@ func renewToken(config *rest.Config, read func() (*rest.Config, error)) {
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &renewing{next, r} })
 }
 
-// kubeconfigReader returns a function that rereads the kubeconfig of the flags. It uses the context that was current at
-// the start (or --context), even if current-context has changed since.
+// kubeconfigReader returns a function that rereads the kubeconfig that the flags name. The function uses the context
+// that was current at the start (or --context), even if the file's current-context has changed since.
 func kubeconfigReader(flags *Flags, currentContext string) func() (*rest.Config, error) {
 	if name := flags.Overrides.CurrentContext; name != "" {
 		currentContext = name
@@ -47,15 +47,16 @@ func kubeconfigReader(flags *Flags, currentContext string) func() (*rest.Config,
 	}
 }
 
-// current returns the token for the next request.
+// current returns the bearer token for the next request.
 func (r *renewal) current() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.token
 }
 
-// refused rereads the kubeconfig after the server has rejected token. If the kubeconfig is unreadable, perhaps because
-// it is being written, or names another server, the token stays; the next rejection reads it again.
+// refused rereads the kubeconfig after the server has rejected a bearer token. The token does not change if the
+// kubeconfig is unreadable, perhaps because it is being written, or names another server. The next rejection then reads
+// it again.
 func (r *renewal) refused(token string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -93,5 +94,5 @@ func (t *renewing) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// WrappedRoundTripper returns the next transport, for client-go.
+// WrappedRoundTripper returns the transport that this one wraps, for client-go.
 func (t *renewing) WrappedRoundTripper() http.RoundTripper { return t.next }

@@ -12,17 +12,17 @@ import (
 )
 
 const (
-	// maxShared is the number of requests that share a network connection. kube-apiserver allows 100 streams, and a
-	// stream may close slightly after its request has left the transport.
+	// maxShared is the number of concurrent requests that share a network connection. kube-apiserver allows 100 HTTP/2
+	// streams. A stream may close slightly after its request has ended, so the limit is lower.
 	maxShared = 98
 	// dialWait limits how long requests wait until the first request of their transport has a network connection. That
 	// request may hang.
 	dialWait = 10 * time.Second
 )
 
-// sharedTransports is a transport that needs few network connections for many watches over HTTP/2. An http.Transport
-// dials for each request that finds no free stream, so many simultaneous requests each dial. A sharedTransport is a
-// transport limited to maxShared requests: its first request dials while the others wait.
+// sharedTransports is an http.RoundTripper that needs few network connections for many watches over HTTP/2. An
+// http.Transport dials for each request that finds no free stream, so many simultaneous requests each dial. Here each
+// http.Transport has at most maxShared concurrent requests: the first one dials while the others wait.
 type sharedTransports struct {
 	make func() (http.RoundTripper, error)
 
@@ -32,8 +32,10 @@ type sharedTransports struct {
 
 type sharedTransport struct {
 	http.RoundTripper
-	requests int           // number of running requests of this transport; guarded by sharedTransports.mu
-	ready    chan struct{} // closed when the first request has a connection or has failed; guarded by sharedTransports.mu
+	requests int // number of running requests of this transport; guarded by sharedTransports.mu
+	// closed when the first request of this transport has a network connection or has failed; guarded by
+	// sharedTransports.mu
+	ready chan struct{}
 }
 
 // RoundTrip implements http.RoundTripper.

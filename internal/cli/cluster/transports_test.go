@@ -52,8 +52,9 @@ func watchOver(t *testing.T, l *sharedTransports) (*http.Response, error) {
 	return l.RoundTrip(r)
 }
 
-// TestSharedTransports checks that requests share transports, that the first request of a transport is alone until it
-// has a connection, and that a request leaves its transport when its response has been read or closed (issue 38, A.2).
+// TestSharedTransports checks that requests share transports, and that the first request of a transport is alone until
+// it has a network connection. A request counts on its transport until its response body has been read or closed (issue
+// 38, A.2).
 func TestSharedTransports(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, wires := transportsOf(func(*wire) {})
@@ -109,8 +110,8 @@ func TestSharedTransports(t *testing.T) {
 	})
 }
 
-// TestFirstDialThatFails checks that a first request without a connection releases the waiting requests and leaves the
-// transport.
+// TestFirstDialThatFails checks that the waiting requests continue if the first request of a transport cannot connect,
+// and that the failed request no longer counts.
 func TestFirstDialThatFails(t *testing.T) {
 	errAway := errors.New("connection refused")
 	l, wires := transportsOf(func(w *wire) { w.err = errAway })
@@ -124,7 +125,8 @@ func TestFirstDialThatFails(t *testing.T) {
 	}
 }
 
-// TestFirstDialThatHangs checks that a first request whose connection hangs delays the others by ten seconds.
+// TestFirstDialThatHangs checks that waiting requests of a transport continue after ten seconds if the first request
+// hangs while it connects.
 func TestFirstDialThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, _ := transportsOf(func(w *wire) { w.hangs = time.Hour })

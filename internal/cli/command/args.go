@@ -19,7 +19,7 @@ func NeedArgs(least, most int, what string) cobra.PositionalArgs {
 	}
 }
 
-// NoArgs rejects any argument.
+// NoArgs is a cobra check that rejects any argument.
 func NoArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return Usagef("%s takes no argument, but was given %q; see %[1]s --help", cmd.CommandPath(), args[0])
@@ -69,7 +69,7 @@ func (f *OutputFlag) Check() error {
 // StoreVariable is the environment variable with the path of the store. A command uses it if its own flag is not given.
 const StoreVariable = "LARDER_STORE"
 
-// OrVariable returns path, or the value of StoreVariable if path is empty.
+// OrVariable returns path, or the value of the environment variable LARDER_STORE if path is empty.
 func OrVariable(path string) string {
 	if path != "" {
 		return path
@@ -77,7 +77,8 @@ func OrVariable(path string) string {
 	return os.Getenv(StoreVariable)
 }
 
-// OnlyFile sets *path to the only argument of a command that reads a file. It fails if the flag has set *path already.
+// OnlyFile sets *path to the command's only argument, which is the file to read. It fails if the given flag has set
+// *path already.
 func OnlyFile(path *string, flag string, args []string) error {
 	switch {
 	case len(args) == 0:
@@ -89,7 +90,7 @@ func OnlyFile(path *string, flag string, args []string) error {
 	return nil
 }
 
-// MaxOneFile is the Args check of commands that use OnlyFile.
+// MaxOneFile is the cobra check for commands whose only argument is a file (see OnlyFile).
 var MaxOneFile = NeedArgs(0, 1, "one file at most")
 
 // Required returns the usage error for a flag that must name a file and was not given.

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Completer completes an argument or the value of a flag.
+// Completer returns the shell completions of a command's argument, or of a flag's value.
 type Completer = func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective)
 
 // CompleteFlag sets the completer of a flag's value. It panics if the flag does not exist.

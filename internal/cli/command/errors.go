@@ -16,7 +16,7 @@ const (
 	NotCompared = 3
 )
 
-// codedError is an error with an exit code of its own.
+// codedError is an error that decides the exit code of the process.
 type codedError struct {
 	error
 	code int
@@ -51,7 +51,7 @@ func Reworded(is error, format string, args ...any) error {
 // ErrSilent is the error of a command that has already printed its failure: only the exit code is left to set.
 var ErrSilent = errors.New("failed")
 
-// hinted is an error with a hint for the user.
+// hinted is an error with a hint that tells the user what to do.
 type hinted struct {
 	error
 	hint string
@@ -67,7 +67,7 @@ func WithHint(err error, format string, args ...any) error {
 	return hinted{err, fmt.Sprintf(format, args...)}
 }
 
-// Coded gives err an exit code of its own.
+// Coded returns err as an error that makes the process exit with the given code.
 func Coded(err error, code int) error { return codedError{err, code} }
 
 // ExitCode returns the process's exit code for the error of a command.
@@ -111,7 +111,7 @@ func IfInterrupted(ctx context.Context, err error, left string) error {
 	return &interruptedError{left, Coded(context.Canceled, ExitCode(err))}
 }
 
-// HintOf returns the hint of an error, or "" if it has none.
+// HintOf returns the hint for the user that an error carries; "" if it has none.
 func HintOf(err error) string {
 	var h hinted
 	if errors.As(err, &h) {

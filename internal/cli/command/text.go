@@ -13,7 +13,7 @@ import (
 // Counted returns a number followed by its noun, in the singular or with a plural s.
 func Counted(n int, noun string) string { return CountedAs(n, noun, noun+"s") }
 
-// CountedAs is Counted for a noun whose plural is irregular.
+// CountedAs returns a number followed by one of two nouns: one if the number is 1, and more otherwise.
 func CountedAs(n int, one, more string) string {
 	if n == 1 {
 		return "1 " + one
@@ -21,7 +21,7 @@ func CountedAs(n int, one, more string) string {
 	return fmt.Sprintf("%d %s", n, more)
 }
 
-// CountedObjects returns a number of objects with its noun.
+// CountedObjects returns a number followed by "object" or "objects".
 func CountedObjects(n int) string { return Counted(n, "object") }
 
 // Within returns a text with a number of objects and a number of collections, such as "12 objects in 3 collections".

@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/yaml/kyaml"
 )
 
-// ToYAML writes v as YAML that decodes to v. yaml.Marshal converts through JSON that it parses as YAML. That fails on
-// characters that YAML allows only as escapes (DEL, C1), and turns U+0085 into a space.
+// ToYAML writes v as YAML that decodes to the same value. yaml.Marshal does not: it parses the value's JSON as YAML,
+// which fails on characters that YAML allows only as escapes (DEL, C1), and turns U+0085 into a space.
 func ToYAML(v any) ([]byte, error) {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -21,7 +21,7 @@ func ToYAML(v any) ([]byte, error) {
 	return yaml.JSONToYAML(escapeForYAML(text))
 }
 
-// ToKYAML writes v as KYAML, with the same escaping as ToYAML.
+// ToKYAML writes v as KYAML, a subset of YAML that kubectl also prints. It escapes the same characters as ToYAML.
 func ToKYAML(v any, w io.Writer) error {
 	text, err := json.Marshal(v)
 	if err != nil {

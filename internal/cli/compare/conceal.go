@@ -9,8 +9,8 @@ import (
 	"github.com/larder-dev/larder/snapshot/diff"
 )
 
-// ChangedFields returns the fields that differ between the two states of a change. Confidential values are replaced by
-// Hidden.
+// ChangedFields returns the fields that differ between the old and the new state of a changed object. Confidential
+// values are replaced by Hidden.
 func ChangedFields(c diff.Change) []Field {
 	fields := Fields(c.Before.Object, c.After.Object, Concealed(c.Collection))
 	if c.Kind == diff.Replaced {

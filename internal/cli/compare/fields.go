@@ -11,7 +11,7 @@ import (
 	"github.com/larder-dev/larder/internal/cli/command"
 )
 
-// Hidden replaces a confidential value.
+// Hidden is printed instead of a confidential value.
 const Hidden = "***"
 
 // Field is one difference between two states of an object.
@@ -86,12 +86,13 @@ func (d *fieldDiff) field(path []string, name string, old, now any, had, has boo
 	d.add(path, before, after)
 }
 
-// listKeys are the fields that identify the items of Kubernetes lists.
+// listKeys are the fields by which items of Kubernetes lists, such as containers, are identified.
 var listKeys = []string{
 	"name", "key", "type", "containerPort", "port", "mountPath", "devicePath", "ip", "uid", "topologyKey",
 }
 
-// lists compares two lists: by key if all items are maps with a key, and otherwise by their common prefix and suffix.
+// lists compares two lists. If all items are maps with an identifying field such as name, items with the same value are
+// compared. Otherwise the items between the common beginning and the common end differ.
 func (d *fieldDiff) lists(path []string, before, after []any) {
 	for _, key := range listKeys {
 		old, ok := itemsBy(key, before)
@@ -131,7 +132,7 @@ func (d *fieldDiff) lists(path []string, before, after []any) {
 	d.add(path, d.yaml(path, before, ""), d.yaml(path, after, ""))
 }
 
-// order returns the keys of a list's items in order, as lines of YAML.
+// order returns the values of the identifying field of a list's items, in the list's order, as lines of YAML.
 func order(key string, items []any) (lines []string) {
 	for _, item := range items {
 		lines = append(lines, fmt.Sprintf("- %s: %v", key, item.(map[string]any)[key]))
@@ -174,7 +175,7 @@ func common[T any](a, b []T) (first, last int) {
 	return first, last
 }
 
-// texts compares two multi-line strings.
+// texts compares two multi-line strings line by line.
 func (d *fieldDiff) texts(path []string, before, after string) {
 	a, b := strings.Split(before, "\n"), strings.Split(after, "\n")
 	first, last := common(a, b)

@@ -15,9 +15,9 @@ import (
 type Options struct {
 	// Filter selects the collections and objects to compare. Default: all of both files.
 	Filter snapshot.Filter
-	// Names are the names of the objects to compare. Default: all.
+	// Names limits the comparison to objects with these names. Default: all objects.
 	Names input.ObjectNames
-	// Ignore lists paths of fields that are not compared, as in diff.Options.
+	// Ignore lists paths of fields that are not compared, in the syntax of diff.Options.Ignore.
 	Ignore []string
 	// Counted is the source from which the records of b are read; it wraps b for a progress bar. Default: b itself.
 	Counted snapshot.Source
@@ -68,7 +68,7 @@ func (n *named) Records(ctx context.Context, id entry.Identity, fn func(entry.En
 	})
 }
 
-// selectAll applies all filters to src.
+// selectAll returns a source of the records in src that all filters select.
 func selectAll(src snapshot.Source, filters ...snapshot.Filter) (snapshot.Source, error) {
 	for _, f := range filters {
 		if f.Empty() {

@@ -28,9 +28,9 @@ type Side struct {
 	// covers is the filter with which this snapshot was saved. An object that the filter excludes is not reported as
 	// missing.
 	covers snapshot.Filter
-	// sealed holds the collections with objects that cannot be read without a key.
+	// sealed holds the collections whose objects are encrypted (sealed) and cannot be read, because no key was given.
 	sealed []source.Collection
-	// skipped holds the resources excluded from the comparison.
+	// skipped holds the resources that are excluded from the comparison.
 	skipped []schema.GroupVersionResource
 }
 

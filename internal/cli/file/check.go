@@ -24,7 +24,7 @@ type checkResult struct {
 	Collections  int    `json:"collections"`
 	Objects      int    `json:"objects"`
 	IndexEntries int    `json:"indexEntries"`
-	// Sealed is the number of objects that were not decrypted because no key was given.
+	// Sealed is the number of objects that were not decrypted, and so not checked, because no key was given.
 	Sealed int `json:"sealed,omitempty"`
 	// LeftOut is the number of objects that are not stored because a transform, an index function or a codec refused
 	// them. LeftOutMore is true if there may be more.
@@ -164,7 +164,8 @@ func printReport(s command.IO, path string, r store.Report) error {
 	return err
 }
 
-// noteLeftOut reports the objects that were left out. They are not a problem of the store.
+// noteLeftOut prints a note about objects that are not in the store because a transform or an index function refused
+// them. They are no damage of the store.
 func noteLeftOut(s command.IO, path string, r store.Report) {
 	if r.LeftOut == 0 && !r.LeftOutMore {
 		return

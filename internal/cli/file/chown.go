@@ -11,8 +11,8 @@ import (
 	"github.com/larder-dev/larder/internal/cli/command"
 )
 
-// NewChown returns the hidden command for the init container of the DaemonSet in deploy/: the image has no other
-// program.
+// NewChown returns the hidden command larder chown. The init container of the DaemonSet in deploy/ runs it, because the
+// image has no other program.
 func NewChown() *cobra.Command {
 	return &cobra.Command{
 		Use:    "chown UID:GID DIRECTORY",

@@ -171,8 +171,8 @@ func noteDamagedCopies(s command.IO, path string) {
 	}
 }
 
-// fileAt returns path, or its target if path is a symbolic link: the other files of a store are in the target's
-// directory.
+// fileAt returns path, or the path of its target if it is a symbolic link. The files that belong to a store are in the
+// target's directory.
 func fileAt(path string) (string, error) {
 	info, err := os.Lstat(path)
 	if err != nil || info.Mode()&fs.ModeSymlink == 0 {
@@ -181,7 +181,7 @@ func fileAt(path string) (string, error) {
 	return realpath.Of(path)
 }
 
-// compactError adds a hint to an error of compact.
+// compactError adds a hint for the user to an error of larder compact.
 func compactError(path string, err error) error {
 	switch {
 	case input.CheckPath(path) != nil: // PathError, called below, explains an unusable path

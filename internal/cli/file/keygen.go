@@ -79,7 +79,7 @@ func signingKey(s command.IO, args []string) error {
 	return err
 }
 
-// writeKey creates the file of a key. It never overwrites a file: that may be the key of a store.
+// writeKey creates a key file with one line. It never overwrites a file, because that may be the only key of a store.
 func writeKey(path, line string) (err error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {

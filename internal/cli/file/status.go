@@ -139,7 +139,7 @@ func hintPlainText(s command.IO, path string, all []source.Collection) {
 	}
 }
 
-// printWhat prints the description of the file: a snapshot, or a store and its sync.
+// printWhat prints whether the file is a snapshot or a store, and the sync that holds a store.
 func printWhat(s command.IO, status source.Status) {
 	if status.Snapshot != nil {
 		printSnapshot(s, status)
@@ -198,7 +198,7 @@ func furtherTable(s command.IO, rows [][]string, headers ...string) error {
 	return t.Flush()
 }
 
-// colourOfState returns the colour of a STATE or SOURCE cell.
+// colourOfState returns the colour of a table cell in the columns STATE and SOURCE.
 func colourOfState(state string) terminal.Colour {
 	word, more, _ := strings.Cut(state, ",")
 	first, _, _ := strings.Cut(word, " ")

@@ -22,8 +22,8 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// TestStatusOfHandlers checks that status names a durable handler that keeps tombstones, so a forgotten one can be
-// found.
+// TestStatusOfHandlers checks that larder status names a durable event handler for which the store keeps tombstones of
+// deleted objects, so that the user can find a handler that is no longer used.
 func TestStatusOfHandlers(t *testing.T) {
 	ctx, path := context.Background(), filepath.Join(t.TempDir(), "larder.db")
 	s, err := store.Open(path, store.Options{})
@@ -70,7 +70,8 @@ mail      pods       all     1            1
 	}
 }
 
-// TestStatusAndCheckOfLeftOut checks that status and check report objects that were left out (issue 16, A2).
+// TestStatusAndCheckOfLeftOut checks that larder status and larder check report objects that are not stored because a
+// transform or codec refused them (issue 16, A2).
 func TestStatusAndCheckOfLeftOut(t *testing.T) {
 	ctx, path := context.Background(), filepath.Join(t.TempDir(), "larder.db")
 	s, err := store.Open(path, store.Options{})

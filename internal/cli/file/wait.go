@@ -21,7 +21,7 @@ const (
 )
 
 const (
-	// waitWithin is the default of --timeout.
+	// waitWithin is the default of the flag --timeout of larder wait.
 	waitWithin = time.Minute
 	// waitEvery is the interval at which wait requests the sync's status.
 	waitEvery = 100 * time.Millisecond

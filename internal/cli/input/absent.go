@@ -38,7 +38,7 @@ func NoteLeftOut(s command.IO, path string, status source.Status) {
 	}
 }
 
-// NotePart prints a note for each collection selected by f of which the snapshot has only a part.
+// NotePart prints a note for each collection selected by f of which the snapshot holds only some of the objects.
 func NotePart(s command.IO, path string, all []source.Collection, f snapshot.Filter) {
 	for _, c := range all {
 		if len(c.Filtered) > 0 && f.Takes(c.Saved()) {
@@ -47,8 +47,8 @@ func NotePart(s command.IO, path string, all []source.Collection, f snapshot.Fil
 	}
 }
 
-// NoteUnfinished prints a note for each incomplete collection selected by f. An object missing there may exist on the
-// server.
+// NoteUnfinished prints a note for each incomplete collection selected by f, because objects missing from it may exist
+// on the server.
 func NoteUnfinished(s command.IO, path string, all []source.Collection, f snapshot.Filter) {
 	for _, c := range all {
 		if why := unfinished(c); MissesObjects(c) && f.Takes(c.Saved()) {

@@ -13,16 +13,17 @@ import (
 
 // Request selects the objects that a command reads.
 type Request struct {
-	// Resource is the resource as the user wrote it.
+	// Resource is the name of the resource as the user wrote it.
 	Resource string
-	// Namespace is the requested namespace; ignored if All is set.
+	// Namespace is the requested namespace. It is ignored if All is set.
 	Namespace string
 	All       bool
-	// Selector is a label selector in canonical form.
+	// Selector is the requested label selector in canonical form; empty selects all objects.
 	Selector string
-	// Fields is a field selector in canonical form.
+	// Fields is the requested field selector in canonical form; empty selects all objects.
 	Fields string
-	// Collection is the prefix of a collection ID, if the user has given one.
+	// Collection is the beginning of a collection ID, with which the user chooses among several collections; empty if
+	// not given.
 	Collection string
 }
 
@@ -149,7 +150,7 @@ func notStored(storePath string, all []source.Collection, r Request) error {
 	return command.WithHint(err, "add it to the resources of your larder sync%s", exampleSync(storePath, all, r.Resource))
 }
 
-// matches reports whether name means one of the resources.
+// matches reports whether name is a name of one of the resources.
 func matches(name string, all ...Resource) bool {
 	_, ok := source.Match(name, all)
 	return ok
@@ -241,7 +242,7 @@ func incomplete(storePath string, c source.Collection) []string {
 	return notes
 }
 
-// unfinished returns why a collection is incomplete; "" if it is complete.
+// unfinished returns why a collection is incomplete; "" if the collection is complete.
 func unfinished(c source.Collection) string {
 	mustRelist := slices.IndexFunc(c.Notes, func(n entry.Note) bool { return n.Kind == entry.NoteMustRelist })
 	switch {

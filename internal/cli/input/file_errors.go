@@ -19,7 +19,7 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// StoreError adds a hint to an error of opening a store for reading.
+// StoreError adds a hint for the user to an error of opening a store for reading.
 func StoreError(path string, err error) error {
 	var held *source.HeldError
 	switch {
@@ -203,7 +203,7 @@ func Exists(path string) bool {
 	return err == nil
 }
 
-// ReadError adds a hint to an error of reading an open store or snapshot.
+// ReadError adds a hint for the user to an error of reading an open store or snapshot.
 func ReadError(path string, err error) error {
 	if errors.Is(err, seal.ErrSealed) || errors.Is(err, seal.ErrWrongKey) {
 		by := ByFlag
@@ -221,7 +221,7 @@ func ReadError(path string, err error) error {
 	return err
 }
 
-// DamagedHint is the hint for a damaged snapshot.
+// DamagedHint returns the hint for a damaged snapshot at path.
 func DamagedHint(path string) string {
 	return fmt.Sprintf("use another copy of %s, or take a new snapshot", path)
 }

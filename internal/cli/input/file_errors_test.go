@@ -16,7 +16,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestPathErrors checks the hints for errors that a test cannot provoke on every machine.
+// TestPathErrors checks the hints about files for errors that a test cannot provoke on every machine.
 func TestPathErrors(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "s.db")
@@ -46,8 +46,8 @@ func TestPathErrors(t *testing.T) {
 	}
 }
 
-// TestStoppedSyncHint checks the hint for a stopped or stuck sync: it is not called another program, and kill -CONT is
-// suggested.
+// TestStoppedSyncHint checks the hint if a stopped or stuck sync holds the store: the hint does not call the sync
+// another program, and suggests kill -CONT.
 func TestStoppedSyncHint(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.db")
 	err := input.StoreError(path, &source.HeldError{Path: path, Socket: path + ".sock",

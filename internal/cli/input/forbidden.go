@@ -12,7 +12,8 @@ import (
 // Forbidden reports whether the running sync gets a 403 from the API server when it lists or watches the collection.
 func Forbidden(c source.Collection) bool { return c.Live != nil && c.Live.Forbidden != "" }
 
-// ForbiddenNote names all forbidden collections in one line. all is the number of mirrored collections.
+// ForbiddenNote returns one line that names the collections that the API server forbids. all is the number of mirrored
+// collections.
 func ForbiddenNote(forbidden []source.Collection, all int) string {
 	var labels []string
 	for _, c := range forbidden {

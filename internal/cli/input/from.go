@@ -42,12 +42,12 @@ func (f *FromFlag) Check() error {
 	return nil
 }
 
-// Open opens the file of --from for reading.
+// Open opens the file that --from names for reading.
 func (f *FromFlag) Open(ctx context.Context, s command.IO) (source.Source, error) {
 	return f.openPath(ctx, s, f.Path, f.SignedBy)
 }
 
-// Described opens the file of --from and reads its status.
+// Described opens the file that --from names for reading, and reads its status.
 func (f *FromFlag) Described(ctx context.Context, s command.IO) (source.Source, source.Status, error) {
 	return f.DescribePath(ctx, s, f.Path)
 }

@@ -21,7 +21,7 @@ const MakeKey = "a key is 32 random bytes in base64: larder keygen FILE makes on
 const SealUsage = "the `FILE` of the keys that seal Secrets in the store, the current one first. Default is the value " +
 	"of " + KeyVariable + "; without keys nothing is sealed"
 
-// KeyFlag is --key-file of the commands that open a store.
+// KeyFlag is the flag --key-file, which names the file of the keys with which a command opens an encrypted store.
 type KeyFlag struct{ File string }
 
 // Add adds the flag to a command that writes a store.
@@ -29,12 +29,12 @@ func (f *KeyFlag) Add(cmd *cobra.Command) {
 	f.AddAs(cmd, SealUsage)
 }
 
-// AddAs adds the flag with another usage.
+// AddAs adds the flag --key-file with the given usage text.
 func (f *KeyFlag) AddAs(cmd *cobra.Command, usage string) {
 	cmd.Flags().StringVar(&f.File, "key-file", "", usage)
 }
 
-// Encryption returns the encryption with the keys; nil without keys.
+// Encryption returns the encryption with the keys in the file of --key-file or in LARDER_KEY; nil without keys.
 func (f *KeyFlag) Encryption() (*seal.Encryption, error) {
 	keys, err := f.keys()
 	if keys == nil || err != nil {

@@ -41,7 +41,8 @@ func TestMatch(t *testing.T) {
 	}
 }
 
-// TestFullNamesBeforeShortNames checks that a resource's plural takes precedence over the short name of another.
+// TestFullNamesBeforeShortNames checks that a name that is the plural of one resource and the short name of another
+// means the first one.
 func TestFullNamesBeforeShortNames(t *testing.T) {
 	po := clitest.Resource("example.com", "v1", "po", "Po")
 	if got, _ := source.Match("po", []source.Resource{clitest.Pods, po}); got.Full() != po.Full() {

@@ -119,7 +119,7 @@ func Passphrase(s command.IO, prompt string) (string, error) {
 	return text, nil
 }
 
-// NewPassphrase prompts twice for a new passphrase.
+// NewPassphrase prompts twice for a new passphrase, and fails if the two inputs differ.
 func NewPassphrase(s command.IO) (string, error) {
 	text, err := Passphrase(s, "Passphrase: ")
 	if err != nil || os.Getenv(PassphraseVariable) != "" {

@@ -15,10 +15,11 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// Resource is a resource with its names.
+// Resource is a Kubernetes resource with its names: plural, singular, kind, short names and categories.
 type Resource = source.Resource
 
-// SplitKey splits an object's key into namespace, which may be empty, and name.
+// SplitKey splits an object's key, such as web/shop, into namespace and name. The namespace of a cluster-scoped object
+// is "".
 func SplitKey(key string) (namespace, name string) {
 	namespace, name, ok := strings.Cut(key, "/")
 	if !ok {
@@ -103,7 +104,7 @@ func SourceWord(l source.Live) string {
 	return l.Source
 }
 
-// InCategory returns the resources of a category, such as all.
+// InCategory returns the known resources in a category, such as all.
 func InCategory(name string, known []Resource) []Resource {
 	var members []Resource
 	for _, r := range known {
@@ -120,7 +121,7 @@ var Secrets = Resource{
 	ResourceInfo:         entry.ResourceInfo{Kind: "Secret", Singular: "secret", Namespaced: true},
 }
 
-// SplitArgs splits comma-separated resources like kubectl.
+// SplitArgs splits arguments at commas into names of resources, like kubectl.
 func SplitArgs(args []string) []string {
 	return strings.FieldsFunc(strings.Join(args, ","), func(r rune) bool { return r == ',' })
 }

@@ -36,7 +36,7 @@ func (f *SelectFlags) Check() error {
 	return err
 }
 
-// CanonicalSelectors returns a label and a field selector in canonical form.
+// CanonicalSelectors returns the two selectors in canonical form. It fails if one cannot be parsed.
 func CanonicalSelectors(byLabel, byField string) (string, string, error) {
 	l, err := labels.Parse(byLabel)
 	if err != nil {

@@ -16,7 +16,7 @@ const maxKey = 4 << 10
 
 const keyHint = "larder keygen --signing FILE makes such keys, and so does minisign -G -W"
 
-// PublicKeys parses the values of a flag: public keys of minisign, or files with one.
+// PublicKeys parses the values of a flag. Each value is a public key of minisign, or a file with one.
 func PublicKeys(flag string, values []string) (all []minisign.PublicKey, err error) {
 	for _, value := range values {
 		var key minisign.PublicKey

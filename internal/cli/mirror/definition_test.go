@@ -17,8 +17,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// runWidgets mirrors widgets until done returns true, or for half a minute, and compares the stored description with
-// want.
+// runWidgets mirrors the custom resource widgets until done returns true, or for half a minute. It then compares the
+// stored names and columns with want.
 func runWidgets(t *testing.T, server *fakeapi.Server, path string, want entry.ResourceInfo, done func(*member) bool) {
 	t.Helper()
 	st, err := store.Open(path, store.Options{})

@@ -26,7 +26,8 @@ const (
 type dropper struct {
 	// keep disables dropping: all stored collections are kept.
 	keep bool
-	// asked is when the server last described its resources; zero if its last response failed.
+	// asked is when the server last described its resources; zero if the last request failed or the server must be
+	// asked soon.
 	asked time.Time
 	// waiting is true while the server does not serve a stored resource, or a collection could not be dropped because
 	// it is open.

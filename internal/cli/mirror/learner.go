@@ -20,7 +20,7 @@ const (
 	// may rotate while old ones stay valid for a day or more. learnAgain is the first pause after a failed request; it
 	// doubles with each failure.
 	learnEvery, learnAgain = 6 * time.Hour, 10 * time.Minute
-	// learnSpread is the time over which many mirrors spread their requests for a schema that changed for all of them.
+	// learnSpread is the time over which many mirrors of one server spread their requests when a schema has changed.
 	learnSpread = 10 * time.Minute
 	// learnPatience limits how long the learner waits for the first lists of all collections, once one of them is
 	// complete.

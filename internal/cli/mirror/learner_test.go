@@ -57,7 +57,7 @@ func learning(t *testing.T, server *fakeapi.Server, schemas bool, look func(l *l
 	}
 }
 
-// until waits until the stored facts satisfy wanted, and fails the test otherwise.
+// until waits until the facts in the store satisfy the function wanted. It fails the test if that takes too long.
 func until(t *testing.T, st *store.Store, wanted func(facts.Server) bool) {
 	t.Helper()
 	var known facts.Server
@@ -78,8 +78,8 @@ var (
 	appsV1 = schema.GroupVersion{Group: "apps", Version: "v1"}
 )
 
-// TestLearn checks that facts about the server are stored, and that a schema is stored again when an informer reads a
-// new hash.
+// TestLearn checks that the learner of a sync stores facts about the server, and stores a schema again when an informer
+// has read a new hash of it.
 func TestLearn(t *testing.T) {
 	server := clitest.StartServer(t)
 	learning(t, server, true, func(l *learner, st *store.Store) {
@@ -102,7 +102,7 @@ func TestLearn(t *testing.T) {
 	}, clitest.Pods, clitest.Deployments)
 }
 
-// TestLearnNoSchemas checks that all other facts are stored if schemas are disabled.
+// TestLearnNoSchemas checks that a learner with schemas disabled stores all other facts about the server.
 func TestLearnNoSchemas(t *testing.T) {
 	server := clitest.StartServer(t)
 	learning(t, server, false, func(l *learner, st *store.Store) {
@@ -120,8 +120,8 @@ func TestLearnNoSchemas(t *testing.T) {
 	}, clitest.Pods)
 }
 
-// TestLearnBesideFailures checks that a resource that the server does not list does not block the learner, and that
-// failed requests are retried.
+// TestLearnBesideFailures checks that a resource that the server does not list does not keep the learner from storing
+// facts, and that it retries failed requests.
 func TestLearnBesideFailures(t *testing.T) {
 	server := clitest.StartServer(t)
 	for _, verb := range []string{"list", "probe", "compare", "watch"} {
@@ -134,7 +134,7 @@ func TestLearnBesideFailures(t *testing.T) {
 	}, clitest.Deployments, clitest.Pods)
 }
 
-// TestLearnNothing checks that nothing is learned if the mirror ends before the first list.
+// TestLearnNothing checks that the learner stores no facts if the mirror ends before its first list.
 func TestLearnNothing(t *testing.T) {
 	server := clitest.StartServer(t)
 	server.InjectFault(fakeapi.Fault{Verb: "list", Resource: "pods", Status: http.StatusForbidden, Reason: "Forbidden",

@@ -55,7 +55,7 @@ type lines interface {
 	all(now time.Time, sum summary)
 	// failed writes the text of an error and the resources that have it.
 	failed(now time.Time, text string, resources []string)
-	// note writes a remark that is not an error.
+	// note writes a message that is not an error.
 	note(text string)
 }
 
@@ -152,7 +152,7 @@ func forbiddenOf(all []source.Collection) (ids []string, of []source.Collection)
 	return ids, of
 }
 
-// writeErrors writes each error that is new, or was last written quietFor ago, with the resources that have it.
+// writeErrors writes each error that is new or was last written quietFor ago, followed by the resources that have it.
 func (p *plainLog) writeErrors(now time.Time, all []source.Collection) {
 	for _, t := range input.Errors(all) {
 		if at, ok := p.errors[t.Text]; !ok || now.Sub(at) >= quietFor {
@@ -180,7 +180,7 @@ func stateOf(c source.Collection) string {
 	return fmt.Sprint(input.SourceWord(*c.Live), c.Live.Synced, c.Live.Resumes, c.Live.Relists, c.Live.Seed)
 }
 
-// summary counts the states of all collections.
+// summary holds figures about all mirrored collections, for one line of the log.
 type summary struct {
 	collections, objects int
 	// states counts collections by the word for their state; see input.SourceWord.

@@ -56,7 +56,8 @@ func TestPlainLogChanges(t *testing.T) {
 	}
 }
 
-// TestPlainLogNotesUnguarded checks that an undetectable server change is noted once, in one line for all collections.
+// TestPlainLogNotesUnguarded checks that the log has one note for all collections about a server change, such as a
+// restored backup, that would not be detected.
 func TestPlainLogNotesUnguarded(t *testing.T) {
 	var out bytes.Buffer
 	p := &plainLog{lines: textLines{&out}}
@@ -80,7 +81,8 @@ func TestPlainLogNotesUnguarded(t *testing.T) {
 	}
 }
 
-// TestPlainLogOffline checks that the first error writes the state at once, before the next summary.
+// TestPlainLogOffline checks that the log shows the changed state when the first error occurs, without waiting for the
+// next summary.
 func TestPlainLogOffline(t *testing.T) {
 	var out bytes.Buffer
 	p := &plainLog{lines: textLines{&out}}
@@ -139,7 +141,7 @@ func TestUnansweredTextIsStable(t *testing.T) {
 	}
 }
 
-// many returns 60 collections: two of them fail with one error, and 50 are forbidden.
+// many returns the status of 60 collections: two of them have the same error, and 50 are forbidden.
 func many() (all []source.Collection) {
 	for i := range 60 {
 		all = append(all, clitest.Stored(clitest.Pods, func(c *source.Collection) {
@@ -165,8 +167,8 @@ func away() []source.Collection {
 	return all
 }
 
-// TestLogOfManyCollections checks the log of many collections (issue 37): one line a minute while nothing changes, one
-// line for an error that several have, and one note for the forbidden ones.
+// TestLogOfManyCollections checks the log of a sync of many collections (issue 37): one line a minute while nothing
+// changes, one line for an error that several collections have, and one note for all forbidden collections.
 func TestLogOfManyCollections(t *testing.T) {
 	var out bytes.Buffer
 	p := &plainLog{lines: textLines{&out}}

@@ -50,7 +50,7 @@ func (f *logFlags) check() error {
 	return nil
 }
 
-// level returns the lowest level that is logged.
+// level returns the lowest slog level that the flags let through.
 func (f *logFlags) level() slog.Level {
 	if f.quiet {
 		return slog.LevelError
@@ -58,7 +58,7 @@ func (f *logFlags) level() slog.Level {
 	return slog.Level(-min(f.verbosity, mostVerbose))
 }
 
-// log returns the plainLog and the matching logger.
+// log returns the log of a sync for people, and a logger with the same format for libraries.
 func (f *logFlags) log(s command.IO) (*plainLog, logr.Logger) {
 	l, logger := f.choose(s)
 	if f.quiet {

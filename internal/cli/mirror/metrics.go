@@ -10,7 +10,7 @@ import (
 	"github.com/larder-dev/larder/serve"
 )
 
-// newMetrics returns the handler of /metrics.
+// newMetrics returns the HTTP handler of /metrics.
 func (sv *service) newMetrics() http.Handler {
 	all := []prometheus.Collector{sv.metrics}
 	if sv.maker != nil {

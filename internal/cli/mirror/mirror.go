@@ -45,7 +45,7 @@ type mirror struct {
 	// the mirrored collections; guarded by mu. Once run has been called the slice is replaced, never modified
 	members []*member
 	failed  []error // errors of informers that gave up; guarded by mu
-	// missing holds the namespaces that do not exist on the API server; guarded by mu.
+	// missing holds the mirrored namespaces that do not exist on the API server; guarded by mu.
 	missing map[string]bool
 }
 
@@ -133,7 +133,7 @@ func newMember(ctx context.Context, st *store.Store, p planned, mo memberOptions
 	return mb, nil
 }
 
-// exampleOf returns an object with the Go type and kind of the mirrored objects.
+// exampleOf returns an empty object of the Go type and kind that the informer of the collection stores.
 func exampleOf(p planned) runtime.Object {
 	if p.identity.Representation == entry.Metadata {
 		return &metav1.PartialObjectMetadata{}

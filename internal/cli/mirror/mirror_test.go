@@ -36,7 +36,7 @@ func mirrorUntil(t *testing.T, server *fakeapi.Server, path string, look func(*m
 	mirrorWith(t, server, path, store.Options{}, look)
 }
 
-// mirrorWith is mirrorUntil with options of the store.
+// mirrorWith mirrors pods like mirrorUntil, into a store with the given options.
 func mirrorWith(
 	t *testing.T, server *fakeapi.Server, path string, o store.Options, look func(*mirror, *store.Store),
 ) {
@@ -66,8 +66,9 @@ func mirrorWith(
 	}
 }
 
-// TestMirrorIsGuarded checks that the attributes that identify the cluster and the schema are stored. The check for a
-// rewound server reads metadata: a page of all objects, or, if that is refused, the newest objects.
+// TestMirrorIsGuarded checks that the attributes that identify the cluster and the schema are stored. It also checks
+// that the check for a rewound server, such as one restored from a backup, reads metadata only: one chunk of all
+// objects, or, if the server refuses that, the newest objects.
 func TestMirrorIsGuarded(t *testing.T) {
 	server := clitest.StartServer(t)
 	clitest.CreatePod(t, server, "a", "x", nil)
@@ -219,8 +220,8 @@ func mustServer(t *testing.T, config *rest.Config) *cluster.Server {
 	return s
 }
 
-// TestStatusMatchesReads checks that a status has the resourceVersion of the objects read after it, even before a
-// commit is due.
+// TestStatusMatchesReads checks that a status has the resourceVersion of the objects that are read after it, even if
+// the last changes are not committed yet.
 func TestStatusMatchesReads(t *testing.T) {
 	server := clitest.StartServer(t)
 	clitest.CreatePod(t, server, "a", "x", nil)
@@ -240,8 +241,8 @@ func TestStatusMatchesReads(t *testing.T) {
 	})
 }
 
-// TestUnwatchedIsNoted checks that status and serve have the note of a resource that the server refuses to watch, and
-// that collections that this sync does not mirror have the notes in the file (issue 37).
+// TestUnwatchedIsNoted checks the note about a resource that the server refuses to watch, in status and in serve. It
+// also checks that collections that this sync does not mirror have the notes that are in the file (issue 37).
 func TestUnwatchedIsNoted(t *testing.T) {
 	server := clitest.StartServer(t)
 	clitest.CreatePod(t, server, "a", "x", nil)
@@ -287,7 +288,8 @@ func TestUnwatchedIsNoted(t *testing.T) {
 	}
 }
 
-// TestMirrorOnAFullDisk checks that status and readiness report a file that is behind the mirror (issue 37).
+// TestMirrorOnAFullDisk checks that status and readiness report that the file lacks changes of the objects in memory
+// (issue 37).
 func TestMirrorOnAFullDisk(t *testing.T) {
 	server := clitest.StartServer(t)
 	clitest.CreatePod(t, server, "a", "x", nil)

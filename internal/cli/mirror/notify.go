@@ -5,8 +5,8 @@ import (
 	"os"
 )
 
-// notifier reports the service's state to systemd (Type=notify): it sends datagrams to the socket named by
-// $NOTIFY_SOCKET, see sd_notify(3). Without the variable it does nothing.
+// notifier reports the state of the sync to systemd (Type=notify): it sends datagrams to the socket named by
+// $NOTIFY_SOCKET, see sd_notify(3). Without that variable it does nothing.
 type notifier struct{ socket string }
 
 func newNotifier() *notifier { return &notifier{os.Getenv("NOTIFY_SOCKET")} }

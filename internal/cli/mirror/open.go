@@ -24,8 +24,8 @@ import (
 // lockWait limits how long sync waits for a reading command to release the file.
 const lockWait = 10 * time.Second
 
-// openMirror opens the store and an informer for each resource. It creates a missing file last: a sync that cannot
-// start leaves nothing behind.
+// openMirror opens the store and creates an informer for each resource. It creates a missing store file as its last
+// step, so that a sync that cannot start leaves no file behind.
 func openMirror(
 	ctx context.Context, pl planner, set settings, mo memberOptions, logger logr.Logger,
 ) (_ *mirror, err error) {
@@ -108,8 +108,8 @@ func newMirror(st *store.Store) *mirror {
 	return &mirror{File: source.NewFile(st), store: st, note: func(string) {}}
 }
 
-// openForSync opens the file for writing. It waits for a reader, and for a program that may be stopping, but not for
-// another sync.
+// openForSync opens the store file for writing. If the file is locked by a reader, or by a program that may be
+// stopping, it waits. If another sync has locked it, it fails at once.
 func openForSync(ctx context.Context, path string, wait time.Duration, options store.Options) (*store.Store, error) {
 	st, err := store.OpenContext(ctx, path, options)
 	if !errors.Is(err, store.ErrLocked) {
@@ -135,12 +135,12 @@ func openForSync(ctx context.Context, path string, wait time.Duration, options s
 	return st, input.PathError(path, err)
 }
 
-// fewCollections is the largest number of collections for which each watch gets its own network connection, if the
-// server is a mirror itself. A mirror prefers HTTP/1.1: an event then costs it half the CPU time.
+// fewCollections is the largest number of collections for which each watch gets a network connection of its own, if the
+// server is itself a larder mirror. Such a server prefers HTTP/1.1, with which an event costs it half the CPU time.
 const fewCollections = 8
 
-// multiplexed returns the client configuration for the requested resources. With more than fewCollections, it asks a
-// mirror for HTTP/2 (listener.Multiplex), so that watches share a connection.
+// multiplexed returns the client configuration for the requested resources. For more than fewCollections, it asks a
+// server that is itself a larder mirror for HTTP/2, so that watches share a network connection.
 func multiplexed(config *rest.Config, all []cluster.Wanted) *rest.Config {
 	n := 0
 	for _, w := range all {

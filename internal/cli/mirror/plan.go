@@ -25,7 +25,7 @@ type planned struct {
 	wanted   cluster.Wanted
 }
 
-// optional reports whether the resource was requested by --all or a category, and not by its own name.
+// optional reports whether the collection was requested by --all or a category, and not by the resource's own name.
 func (p planned) optional() bool {
 	_, named := source.Match(p.wanted.Name, []input.Resource{p.resource})
 	return p.wanted.Everything || !named
@@ -73,8 +73,8 @@ func (pl planner) plan(
 	return agreed, r.Offers(), nil
 }
 
-// resolve returns the requested collections, each once, with their clients. Its error lists all names that the server
-// does not know.
+// resolve returns the requested collections, each once, with a connection to the server. Its error lists all names that
+// the server does not know.
 func resolve(
 	ctx context.Context, server *cluster.Server, r *cluster.Resolver, all []cluster.Wanted,
 ) (plan []planned, err error) {

@@ -13,8 +13,8 @@ import (
 	"github.com/larder-dev/larder/internal/fakeapi"
 )
 
-// TestPlanOfASilentServer checks that a server that does not respond is asked once and only within the time limit,
-// because the stored objects wait to be served.
+// TestPlanOfASilentServer checks that a server that does not respond gets one discovery request, with a time limit,
+// because the stored objects cannot be served until then.
 func TestPlanOfASilentServer(t *testing.T) {
 	server := clitest.StartServer(t)
 	server.InjectFault(fakeapi.Fault{Break: fakeapi.BreakHang})

@@ -17,8 +17,8 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// othersTimeout limits the wait for the next response after one has arrived. A resource whose list hangs must not delay
-// the others.
+// othersTimeout limits the wait for each further response once the server has answered for one resource. A resource
+// whose list hangs must not delay the others.
 const othersTimeout = time.Second
 
 // answered is the server's answer to the check of one planned resource, which index identifies.

@@ -31,9 +31,9 @@ func sealsOf(c *config.Config) []toSeal {
 	return all
 }
 
-// checkSeals fails if a name of encryption.resources matches no resource of the plan: it may be misspelled, and the
-// resource that the user meant would be stored in plain text. The error lists all such names. Names ignore case, as in
-// the store. "secrets" is the default, and may be missing from the plan.
+// checkSeals fails if a name in encryption.resources matches no resource that the sync mirrors. The name may be
+// misspelled, and the resource that the user meant would be stored in plain text. The error lists all names without a
+// match. Names ignore case, as in the store. "secrets" is the default, and need not match.
 func checkSeals(all []toSeal, plan []planned) error {
 	var mirrored []input.Resource
 	for _, p := range plan {

@@ -105,8 +105,8 @@ func (s *seedFlags) open() (snapshot.Seed, error) {
 	return remote.Seed(s.from, o), nil
 }
 
-// clientOf returns a client with the certificates and credentials of a kubeconfig. It fails if the URL from is not on
-// that kubeconfig's server, because another server would receive the credentials.
+// clientOf returns an HTTP client with the certificates and credentials of a kubeconfig, for the URL from. It fails if
+// the URL is not on the server of that kubeconfig, because another server would receive the credentials.
 func clientOf(path, from string) (*http.Client, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", path)
 	if err != nil {

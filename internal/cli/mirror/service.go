@@ -195,7 +195,7 @@ func (sv *service) serve(logger logr.Logger) (stop func() error) {
 	}
 }
 
-// historyBytes is the size of the in-memory history of each resource, for watches of the served API.
+// historyBytes is the size in bytes of the changes that each informer keeps in memory for watches of the served API.
 const historyBytes = 8 << 20
 
 // servedChanges is how long the file keeps changes for watches that resume after a restart: longer than any API server
@@ -245,7 +245,7 @@ func (sv *service) serveObjects(ctx context.Context, m *mirror) error {
 	return nil
 }
 
-// close closes the listeners and the store.
+// close closes the network listeners and the store.
 func (sv *service) close() (err error) {
 	if sv.endpoint != nil {
 		err = sv.endpoint.Close()

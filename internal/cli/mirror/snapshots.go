@@ -91,7 +91,7 @@ func (s *snapshotFlags) check(f *pflag.FlagSet) error {
 	return nil
 }
 
-// maker makes snapshots of a mirror and pushes them to a repository.
+// maker makes snapshots of a running sync at intervals, and pushes them to a repository.
 type maker struct {
 	flags      snapshotFlags
 	repository *remote.Repository
@@ -295,7 +295,7 @@ func (mk *maker) prune(ctx context.Context) {
 	mk.cannotPrune = err != nil
 }
 
-// makerMetrics are the metrics about snapshots.
+// makerMetrics are the Prometheus metrics about the snapshots of a sync.
 type makerMetrics struct {
 	interval, latest, size, kept prometheus.Gauge
 	failures                     prometheus.Counter

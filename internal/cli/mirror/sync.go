@@ -134,7 +134,7 @@ minute (--log-format json, --quiet). larder status prints a table of the resourc
 var configRefuses = []string{"namespace", "all-namespaces", "all", "exclude", "selector", "field-selector",
 	"persist-secrets", "max-size", "keep-changes", "schemas", "listen", "key-file"}
 
-// check validates the command line before anything is opened.
+// check fails for an invalid command line. It runs before any file is opened.
 func (o *syncOptions) check(cmd *cobra.Command, args []string) error {
 	if err := errors.Join(o.logs.check(), o.serving.Check(), o.serving.CheckUnused(cmd.Flags()),
 		o.seed.check(cmd.Flags()), o.snapshots.check(cmd.Flags())); err != nil {

@@ -67,7 +67,7 @@ func (mb *member) keepChanges(ctx context.Context, keep time.Duration) {
 	mb.keeps = err == nil && keep > 0
 }
 
-// keptBefore returns the state of a collection's changelog; the zero value if there is none yet.
+// keptBefore returns the stored state of a collection's changelog; the zero value if the collection has no changelog.
 func keptBefore(ctx context.Context, st *store.Store, id entry.Identity) consumer.Kept {
 	kept, err := st.Kept(ctx, id)
 	if err != nil {

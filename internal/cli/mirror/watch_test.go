@@ -14,8 +14,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestMirrorWatch checks that a watch through a running sync returns the server's state and events during writes, with
-// and without a changelog.
+// TestMirrorWatch checks that a watch through a running sync delivers the existing objects and all events while the
+// server changes, with and without a changelog.
 func TestMirrorWatch(t *testing.T) {
 	for _, keep := range []time.Duration{0, time.Hour} {
 		for _, selector := range []string{"", "n=1"} {

@@ -21,8 +21,9 @@ func (o *getOptions) completeFormats(
 	return command.WithPrefix(offered, toComplete), cobra.ShellCompDirectiveNoFileComp
 }
 
-// complete offers resources and categories for the first argument, and object names after that: names alone after a
-// resource, or completed RESOURCE/NAME arguments. Without a store it offers well-known resources.
+// complete is the shell completion of larder get. It offers resources and categories for the first argument. After a
+// resource it offers names of its objects, and after RESOURCE/NAME more such arguments. Without a store it offers
+// well-known resources.
 func (o *getOptions) complete(
 	cmd *cobra.Command, args []string, toComplete string,
 ) ([]cobra.Completion, cobra.ShellCompDirective) {

@@ -93,7 +93,7 @@ func diffError(err error) error {
 	return command.Coded(err, command.NotCompared)
 }
 
-// errDiffer is the error of a diff that has printed differences.
+// errDiffer makes larder diff exit with 1 after it has printed differences.
 var errDiffer = command.Coded(command.ErrSilent, command.Failed)
 
 func runDiff(ctx context.Context, s command.IO, o *diffOptions, args []string) error {

@@ -90,7 +90,8 @@ func TestDiffConcealsSecrets(t *testing.T) {
 	}
 }
 
-// TestDiffConcealsSealed checks that fields of sealed objects are named while their values are concealed.
+// TestDiffConcealsSealed checks that larder diff names changed fields of objects that the store encrypts, and conceals
+// their values.
 func TestDiffConcealsSealed(t *testing.T) {
 	for _, sealed := range []bool{false, true} {
 		conceals := compare.Concealed(snapshot.Collection{

@@ -36,7 +36,7 @@ func newDiffPrinter(w io.Writer, format string, colours bool, gaps gaps) diffPri
 	return &diffChanges{diffLines: lines, colours: colours}
 }
 
-// diffLines prints a line for each difference.
+// diffLines prints one line for each difference between the files.
 type diffLines struct {
 	w io.Writer
 	// lead begins each line; a and b are the paths of the two files.
@@ -91,8 +91,8 @@ func patchOf(c diff.Change) (any, error) {
 	return patch, nil
 }
 
-// hide replaces the values in a Secret's patch that may be secret: data, stringData, and annotations, because
-// last-applied-configuration repeats the data.
+// hide replaces the values in the patch of a Secret that may be confidential: data, stringData, and annotations,
+// because last-applied-configuration repeats the data.
 func hide(patch map[string]any) {
 	for _, field := range []string{"data", "stringData"} {
 		hideValues(patch, field)
@@ -135,7 +135,7 @@ type diffJSON struct {
 	n    int
 }
 
-// objectJSON names a changed object in the JSON of diff and log.
+// objectJSON identifies a changed object in the JSON of larder diff and larder log.
 type objectJSON struct {
 	Change    diff.Kind `json:"change"`
 	Group     string    `json:"group"`

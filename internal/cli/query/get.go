@@ -295,8 +295,8 @@ func (o *getOptions) queries(a answer) []collectionQuery {
 	return all
 }
 
-// contactEvery bounds the time between two messages from the server to a live sync: even without changes, a bookmark
-// arrives every minute.
+// contactEvery is the maximum time between two messages from the server to a live sync: even without changes, a
+// bookmark arrives every minute.
 const contactEvery = 2 * time.Minute
 
 // freshness returns the line that says how old the data of a collection is.

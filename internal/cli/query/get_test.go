@@ -13,7 +13,8 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// TestNoteOfColumns checks the note about a table of a resource with unknown columns (issue 38, E.15).
+// TestNoteOfColumns checks the note that larder get prints with a table if the columns of the resource are unknown
+// (issue 38, E.15).
 func TestNoteOfColumns(t *testing.T) {
 	for _, tc := range []struct {
 		format   string

@@ -262,8 +262,8 @@ func TestSeveralTables(t *testing.T) {
 	}
 }
 
-// TestTableStreams checks that a long table streams: it buffers only the rows that determine the widths, and
-// prints one header.
+// TestTableStreams checks that a long table is printed while objects are read. It buffers only the rows that determine
+// the column widths, and prints one header.
 func TestTableStreams(t *testing.T) {
 	var out bytes.Buffer
 	f := newPrintFlags()

@@ -20,7 +20,7 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// toTheMinute is the time format of changes in a store, whose times have the precision of a minute.
+// toTheMinute is the time format of changes in a changelog, which stores times with a precision of a minute.
 const toTheMinute = "2006-01-02T15:04Z07:00"
 
 // kindOf maps the event types of a changelog to the kinds of change that larder diff names.
@@ -28,7 +28,7 @@ var kindOf = map[source.EventType]diff.Kind{
 	source.Added: diff.Added, source.Modified: diff.Changed, source.Deleted: diff.Removed,
 }
 
-// ofStore prints the changelog of a store.
+// ofStore prints the changes in the changelog of a store.
 func (o *logOptions) ofStore(ctx context.Context, s command.IO, path string, args []string, since moment) error {
 	src, status, err := o.identity.DescribePath(ctx, s, path)
 	if err != nil {
@@ -136,8 +136,8 @@ type loggedJSON struct {
 	File   string        `json:"file,omitempty"`
 }
 
-// loggedField is a field in the format of larder diff: its path, and its old and new lines of YAML. One of them may be
-// empty.
+// loggedField is a changed field in the JSON of larder log: its path, and its old and new value as lines of YAML. One
+// of them may be empty.
 type loggedField struct {
 	Path string `json:"path"`
 	Old  string `json:"old,omitempty"`

@@ -13,7 +13,7 @@ import (
 	"github.com/larder-dev/larder/internal/cli/command"
 )
 
-// objectFormats are cli-runtime's formats for whole objects.
+// objectFormats are the output formats for whole objects that cli-runtime's printers support.
 var objectFormats = []string{
 	"json", "yaml", "kyaml", "name",
 	"go-template", "go-template-file", "template", "templatefile", "jsonpath", "jsonpath-as-json", "jsonpath-file",

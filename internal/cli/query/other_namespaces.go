@@ -45,7 +45,7 @@ func (o *getOptions) missing(ctx context.Context, src source.Source, a answer, n
 	return err
 }
 
-// inOneNamespace reports whether the answers are limited to the requested namespace.
+// inOneNamespace reports whether the answers contain only objects of the requested namespace.
 func (o *getOptions) inOneNamespace(answers []answer) bool {
 	return !o.all && !slices.ContainsFunc(answers, func(a answer) bool { return !a.Resource.Namespaced })
 }

@@ -15,7 +15,7 @@ import (
 
 // printer prints objects one by one. Call begin before the objects of each resource, and finish at the end.
 type printer interface {
-	// begin starts the objects of a resource. withKind adds the kind to their names.
+	// begin starts the output for the objects of one resource. withKind adds the kind to the objects' names.
 	begin(c input.Choice, withKind bool) error
 	object(u *unstructured.Unstructured) error
 	finish() error
@@ -40,7 +40,7 @@ func newPrintFlags() printFlags {
 	return printFlags{output: formatTable, allowMissing: true}
 }
 
-// Formats other than those for whole objects.
+// Output formats other than those that print whole objects.
 const (
 	formatTable       = "table"
 	formatWide        = "wide"
@@ -48,7 +48,7 @@ const (
 	formatColumnsFile = "custom-columns-file"
 )
 
-// formats returns every format of -o.
+// formats returns every value that the flag -o accepts.
 func (f *printFlags) formats() []string {
 	all := append([]string{formatTable, formatWide, formatColumns, formatColumnsFile}, objectFormats...)
 	if f.watched {

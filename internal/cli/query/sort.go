@@ -19,7 +19,7 @@ import (
 // bracesAndDot matches the accepted notations of a JSONPath for --sort-by: a.b, .a.b, {a.b} and {.a.b}.
 var bracesAndDot = regexp.MustCompile(`^\{\.?([^{}]+)\}$|^\.?([^{}]+)$`)
 
-// relaxedPath returns a path in any notation as a JSONPath template.
+// relaxedPath returns a path, in any notation that --sort-by accepts, as a JSONPath template.
 func relaxedPath(path string) (string, error) {
 	found := bracesAndDot.FindStringSubmatch(path)
 	if found == nil {

@@ -21,8 +21,8 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// tableSample is the number of rows that determine the widths of a table's columns. Later rows stream, and widen a
-// column where a cell is wider.
+// tableSample is the number of rows that determine the widths of a table's columns. Later rows are printed as they are
+// read, and a wider cell widens its column.
 const tableSample = 1000
 
 // tablePrinter prints a table for each resource that has objects, separated by empty lines. It buffers tableSample
@@ -116,7 +116,7 @@ func firstLines(cells []any) {
 	}
 }
 
-// print prints the buffered rows.
+// print prints the rows that are still buffered.
 func (p *tablePrinter) print() error {
 	if len(p.rows) == 0 {
 		return nil

@@ -191,7 +191,7 @@ type watching struct {
 
 	mu      sync.Mutex
 	out     *bufio.Writer // buffered standard output; guarded by mu
-	printer eventSink     // guarded by mu; writes to out
+	printer eventSink     // prints events to out; guarded by mu
 }
 
 // reached is the progress of one watch: the seq (change number) of the last event in the output buffer, and of the last

@@ -21,8 +21,8 @@ type eventSink interface {
 	flush() error
 }
 
-// changePrinter prints each event with the fields that changed since the object's previous event. It holds the last
-// state of every object.
+// changePrinter prints each event with the fields that changed since the object's previous event. It keeps the last
+// state of every object in memory.
 type changePrinter struct {
 	diffChanges
 	last map[string]map[string]any

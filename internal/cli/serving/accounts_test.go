@@ -22,7 +22,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// signer is a cluster's signing key for tokens.
+// signer is a key with which a fake cluster signs the tokens of its service accounts.
 type signer struct{ key *ecdsa.PrivateKey }
 
 func newSigner(t *testing.T) signer {
@@ -50,7 +50,7 @@ func (s signer) keys(t *testing.T) []byte {
 	return data
 }
 
-// token returns a token of the service account monitoring/agent.
+// token returns a token of the service account monitoring/agent, signed with the key.
 func (s signer) token(t *testing.T) string {
 	t.Helper()
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: s.key, KeyID: "k"}}, nil)

@@ -23,7 +23,7 @@ type Flags struct {
 	offline    string
 	narrow     bool
 	memory     command.SizeValue
-	// Secrets also serves Secrets and sealed resources.
+	// Secrets is true if Secrets and other resources that the store encrypts are served, too.
 	Secrets bool
 	// Forward sends requests that larder cannot answer to the API server. Only larder sync has this flag.
 	Forward bool

@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	// baseMemory is the memory of a sync without clients, and connectionMemory the memory of each client connection, in
-	// bytes.
+	// baseMemory is the memory that a sync needs without clients, and connectionMemory the memory for each client
+	// connection, in bytes.
 	baseMemory       = 64 << 20
 	connectionMemory = 80 << 10
 )
 
-// limitMemory sets the soft memory limit of the Go runtime. It is the sum of the response budget, the connections and
-// the process itself, or nine tenths of the container's limit if that is less. GOMEMLIMIT in the environment takes
-// precedence.
+// limitMemory sets the soft memory limit of the Go runtime. The limit is the sum of the budget for responses, the
+// connections and the process itself, or nine tenths of the container's limit if that is less. GOMEMLIMIT in the
+// environment takes precedence.
 func limitMemory(budget int64) {
 	if os.Getenv("GOMEMLIMIT") != "" {
 		return
@@ -40,7 +40,7 @@ func CgroupLimit(root string) (limit int64) {
 		return 0 // there is no such file on systems other than Linux
 	}
 	for line := range strings.Lines(string(groups)) {
-		part := strings.SplitN(strings.TrimSpace(line), ":", 3) // such as 0::/system.slice/larder.service
+		part := strings.SplitN(strings.TrimSpace(line), ":", 3) // a line such as 0::/system.slice/larder.service
 		if len(part) != 3 {
 			continue
 		}

@@ -82,7 +82,7 @@ func TestPageStatus(t *testing.T) {
 	}
 }
 
-// TestPageStates checks that the page shows each state of a mirror that needs an operator (issue 37).
+// TestPageStates checks that the page shows each state of a running sync that needs an operator (issue 37).
 func TestPageStates(t *testing.T) {
 	now := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
 	noted := func(info entry.Info, listOnly bool) source.Collection {

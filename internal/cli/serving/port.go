@@ -28,7 +28,7 @@ import (
 	"github.com/larder-dev/larder/serve/page"
 )
 
-// name is the user and the context in the kubeconfig.
+// name is the name of the user and of the context in the kubeconfig that a port writes.
 const name = "larder"
 
 // Options are the options of Listen.
@@ -138,7 +138,8 @@ func (p *Port) reuseToken(logger logr.Logger) error {
 // Served is the content that a Port serves.
 type Served struct {
 	Source serve.Source
-	// Facts are the stored documents of the API server, such as the keys of its service accounts. May be nil.
+	// Facts are the stored documents with facts about the API server, such as the keys of its service accounts. May be
+	// nil.
 	Facts facts.Documents
 	// Notes, Snapshots and Metrics are passed on to the HTTP handler; see serve.Options.
 	Notes     func(entry.Info) []entry.Note

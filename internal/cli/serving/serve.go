@@ -23,7 +23,7 @@ type serveOptions struct {
 	from    input.FromFlag
 	flags   Flags
 	compare string
-	keys    []string // values of --signed-by
+	keys    []string // the public keys given with --signed-by
 }
 
 // NewServe returns larder serve.

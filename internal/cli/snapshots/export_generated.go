@@ -181,8 +181,8 @@ func leaveOutOfSigningRequest(o content, _ fieldSets) {
 	}
 }
 
-// asOldEvent converts an Event that a client has written in v1 back to v1. events.k8s.io/v1 returns it but rejects it
-// in a create.
+// asOldEvent converts an Event that a client has written as v1, and that was read as events.k8s.io/v1, back to v1. The
+// API events.k8s.io/v1 returns such Events but rejects them in a create.
 func asOldEvent(o content, _ fieldSets) {
 	if o["eventTime"] != nil {
 		return
@@ -229,8 +229,8 @@ func (o content) removeAnnotations(names ...string) {
 // fieldSets is a list of sets of fields, each in the form of FieldsV1 in managedFields.
 type fieldSets []content
 
-// setByClients returns the sets of fields that clients have set. It ignores subresources: controllers, schedulers and
-// kubelets write those.
+// setByClients returns the sets of fields in managedFields that clients have set. It ignores fields set through
+// subresources, because controllers, schedulers and kubelets write those.
 func setByClients(o content) fieldSets {
 	var all fieldSets
 	entries, _ := o.at("metadata", "managedFields").([]any)

@@ -141,7 +141,7 @@ func (e *exporting) collection(ctx context.Context, c snapshot.Collection, to ex
 	return err
 }
 
-// setByServer lists the fields of metadata that the server sets.
+// setByServer lists the metadata fields that the API server sets, which are not exported.
 var setByServer = []string{
 	"managedFields", "resourceVersion", "uid", "creationTimestamp", "generation", "selfLink", "deletionTimestamp",
 	"deletionGracePeriodSeconds",

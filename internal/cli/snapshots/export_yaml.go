@@ -32,7 +32,7 @@ func nothingExported(from string) error {
 		"check the resources, -n, -l and --field-selector; larder status --from %s lists what there is", from)
 }
 
-// unusableDir returns the error for a directory that cannot be exported to.
+// unusableDir returns the error for a directory to which objects cannot be exported.
 func unusableDir(dir string, err error) error {
 	hint := "name a directory that you may write to, or one that is not there yet"
 	if errors.Is(err, yamldir.ErrNotEmpty) {

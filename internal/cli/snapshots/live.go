@@ -17,7 +17,7 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// saveLive saves the resources of a live cluster.
+// saveLive saves a snapshot of the resources of a live cluster.
 func (o *saveOptions) saveLive(
 	ctx context.Context, s command.IO, path string, args []string, so snapshot.SaveOptions,
 ) (snapshot.Saved, error) {
@@ -61,8 +61,8 @@ func (o *saveOptions) saveLive(
 	return saved, err
 }
 
-// learn fetches the server's facts (version, OpenAPI schemas, keys). Documents that the server does not provide are
-// missing from the result.
+// learn requests facts about the server (version, OpenAPI schemas, keys) for a snapshot. Facts that the server does not
+// provide are missing from the result.
 func (o *saveOptions) learn(
 	ctx context.Context, conn *cluster.Connection, lists []snapshot.Listing, clusterID string,
 ) (facts.Memory, error) {

@@ -72,7 +72,7 @@ func (f *recipientFlags) read(s command.IO) ([]age.Recipient, error) {
 	return all, nil
 }
 
-// unline removes the prefix "line 1: " from an error: a flag has only one line.
+// unline removes "line 1: " from the beginning of an error's text, because a flag has only one line.
 func unline(err error) error {
 	if cause := errors.Unwrap(err); cause != nil {
 		return cause

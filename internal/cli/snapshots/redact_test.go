@@ -44,7 +44,7 @@ func TestRedaction(t *testing.T) {
 }
 
 // TestSnapshotsWithoutPermission checks that a permission error names the file: the unreadable snapshot, or the new
-// file that cannot be created. The errors are made up, because the tests may run as root.
+// file that cannot be created. The test builds the errors itself, because it may run as root.
 func TestSnapshotsWithoutPermission(t *testing.T) {
 	denied := func(path string) error {
 		return fmt.Errorf("restore: %w", &fs.PathError{Op: "open", Path: path, Err: syscall.EACCES})

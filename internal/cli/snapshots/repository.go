@@ -19,7 +19,7 @@ import (
 	"github.com/larder-dev/larder/snapshot/remote"
 )
 
-// repositoryHelp ends the help of the repository commands.
+// repositoryHelp is the end of the help text of the commands for snapshot repositories.
 const repositoryHelp = `A repository is ` + schemes.URLs + `. Credentials of S3 come from the
 environment, as for the tools of AWS (AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL, ~/.aws, the role of the pod or machine),
 and those of a registry from docker login. https:// is read-only: it is for a web server or CDN on the directory or
@@ -318,7 +318,8 @@ that push has not made. A registry frees the space in its own garbage collection
 	return cmd
 }
 
-// optionsOf returns the options for URLs of snapshots: the keys that verify signatures and the identities that decrypt.
+// optionsOf returns the options for reading snapshots from URLs: the public keys that verify signatures and the
+// identities that decrypt.
 func optionsOf(s command.IO, identity *input.IdentityFlag, keys []string) (o remote.Options, err error) {
 	o = schemes.Options()
 	if o.SignedBy, err = input.PublicKeys("signed-by", keys); err == nil && identity.Given() {

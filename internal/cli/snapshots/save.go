@@ -184,7 +184,8 @@ func noDirectory(path string) error {
 	return nil
 }
 
-// noResource rejects a file name that is a resource: the user has probably forgotten the file.
+// noResource returns an error if the given file name is the name of a resource, because the user has probably forgotten
+// the file.
 func noResource(path string, known []input.Resource) error {
 	names := input.SplitArgs([]string{path})
 	if len(names) == 0 {
@@ -381,7 +382,7 @@ func isThere(path string) error {
 	return command.WithHint(fmt.Errorf("%s is there already", path), "name another file, or replace it with --force")
 }
 
-// saveError adds a hint to an error of writing the snapshot.
+// saveError adds a hint for the user to an error of writing a snapshot.
 func (o *saveOptions) saveError(path string, err error) error {
 	var nothing nothingSaved
 	switch {

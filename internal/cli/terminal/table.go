@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// columnGap is the number of blanks between columns; leastColumn is a column's least width, its gap included. Both
-	// are kubectl's.
+	// columnGap is the number of blanks between columns. leastColumn is the minimum width of a column, including its
+	// gap. Both are the same as in kubectl.
 	columnGap   = 3
 	leastColumn = 6
 )

@@ -15,7 +15,7 @@ func Visible(text string) string { return escaped(text, "\n\t") }
 // OneLine is Visible, but also escapes newlines and tabs: for table cells and other text that must stay on one line.
 func OneLine(text string) string { return escaped(text, "") }
 
-// escaped escapes control characters, except those in keep, and bytes that are not UTF-8.
+// escaped returns text with escapes for control characters, except those in keep, and for bytes that are not UTF-8.
 func escaped(text, keep string) string {
 	if isVisible(text, keep) {
 		return text
@@ -44,7 +44,7 @@ func escaped(text, keep string) string {
 	return b.String()
 }
 
-// isVisible reports whether text needs no escaping. It is the fast path: almost no text needs it.
+// isVisible reports whether text needs no escaping, as almost every text. It makes the common case fast.
 func isVisible(text, keep string) bool {
 	for i, r := range text {
 		invalid := r == utf8.RuneError && !strings.HasPrefix(text[i:], string(utf8.RuneError))
