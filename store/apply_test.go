@@ -187,8 +187,8 @@ func TestApplyCanceled(t *testing.T) {
 	wantStrings(t, "what is stored", list(t, c), "a/x uid=uid-a/x rv=1 color=red")
 }
 
-// TestApplyCommitFailure checks a store that commits in each Apply: if the commit fails, Apply returns its error. Reads
-// see the batch, it stays dirty, and the next commit writes it to the file.
+// TestApplyCommitFailure checks a store that commits in each Apply. If the commit fails, Apply returns its error, but
+// reads see the batch. The batch stays dirty, and the next commit writes it to the file.
 func TestApplyCommitFailure(t *testing.T) {
 	s := storetest.Open(t, store.AtOnce(store.Options{Logger: &quiet}))
 	g := store.GateCommits(s)

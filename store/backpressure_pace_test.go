@@ -20,7 +20,7 @@ func paced(t *testing.T) (*store.Store, *hook.Gate, *store.Collection) {
 	return s, store.GateCommits(s), openPods(t, s, nil)
 }
 
-// applyMany applies n pods, one a batch. It returns the maximum of Store.Pending.
+// applyMany applies n pods in batches of one. It returns the largest number of uncommitted bytes (Store.Pending).
 func applyMany(t *testing.T, s *store.Store, c *store.Collection, n int) (most int) {
 	t.Helper()
 	for rv := 1; rv <= n; rv++ {
@@ -46,8 +46,8 @@ func TestApplyKeepsPaceWithCommits(t *testing.T) {
 	})
 }
 
-// TestApplyWaitsAWhileForACommit checks that Apply waits five seconds for a commit that hangs, and does not wait again
-// before much more is uncommitted. It does not wait for commits that fail.
+// TestApplyWaitsAWhileForACommit checks that Apply waits at most five seconds for a commit that hangs, and waits again
+// only after many more bytes are uncommitted. It does not wait for commits that fail.
 func TestApplyWaitsAWhileForACommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, g, c := paced(t)

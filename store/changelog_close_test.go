@@ -39,8 +39,8 @@ func TestChangelogOfAClosedCollection(t *testing.T) {
 	}
 }
 
-// TestCloseWithDurableHandlers checks that Store.Close commits all positions that handlers have acknowledged, and that
-// later calls of Acknowledge fail with ErrClosed.
+// TestCloseWithDurableHandlers checks that Store.Close commits all positions that durable handlers have acknowledged,
+// and that later calls of Acknowledge fail with ErrClosed.
 func TestCloseWithDurableHandlers(t *testing.T) {
 	for range 20 {
 		path := filepath.Join(t.TempDir(), "larder.db")

@@ -12,8 +12,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestForgetHandlerOfAFullFile checks that ForgetCursor frees a handler's tombstones in a file that is too full for any
-// other write.
+// TestForgetHandlerOfAFullFile checks that ForgetCursor removes the tombstones that only this durable handler needed,
+// even from a file that is too full for any other write.
 func TestForgetHandlerOfAFullFile(t *testing.T) {
 	ctx := context.Background()
 	o := byHand()

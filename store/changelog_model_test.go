@@ -69,7 +69,7 @@ func (m *changelogModel) must(what string, err error) {
 	}
 }
 
-// open opens the file and resumes from its resourceVersion, or relists.
+// open opens the file. It continues with the events after the file's resourceVersion, or relists if it must.
 func (m *changelogModel) open() {
 	s, err := store.Open(m.path(), m.o)
 	m.must("open", err)
@@ -188,7 +188,7 @@ func (m *changelogModel) damage() {
 	m.repair()
 }
 
-// damageEntry damages the n-th entry of a kind. It returns false if there is none.
+// damageEntry damages the n-th entry of one kind in a collection's bucket. It returns false if there is no such entry.
 func damageEntry(b *bolt.Bucket, kind string, n int) (bool, error) {
 	bucket, flips := b.Bucket(disk.Objects), false
 	switch kind {

@@ -43,7 +43,7 @@ func changeText(c consumer.Change) string {
 	return verb + " " + storetest.Sum(c.Object)
 }
 
-// catchUp reads and acknowledges all changes that the handler has not acknowledged.
+// catchUp reads and acknowledges all changes that the durable handler has not acknowledged, and returns them as text.
 func catchUp(t *testing.T, f *store.Cursor) (all []string) {
 	t.Helper()
 	position, resets, err := f.Position()
@@ -107,8 +107,8 @@ func TestCursorReadsChanges(t *testing.T) {
 	}
 }
 
-// TestCursorReadsTheLastState checks that a delete carries the object's last state, even if that state was never
-// committed.
+// TestCursorReadsTheLastState checks that the delete that a durable handler receives carries the object's last state,
+// even if that state was never committed.
 func TestCursorReadsTheLastState(t *testing.T) {
 	for _, undecoded := range []bool{false, true} {
 		t.Run(fmt.Sprint("undecoded ", undecoded), func(t *testing.T) {
@@ -211,8 +211,8 @@ func TestChangelogIsDroppedWithItsLastHandler(t *testing.T) {
 	wantStrings(t, "received", catchUp(t, cursorOf(t, c, "one")), "+ a/y uid=uid-a/y rv=2")
 }
 
-// TestCursorBehindTheTombstoneLimit checks that a handler starts over when more tombstones than the limit were written
-// since its position, and that Position.Why says so.
+// TestCursorBehindTheTombstoneLimit checks that a durable handler starts over if more tombstones than the limit were
+// written since its position, and that Position.Why says so.
 func TestCursorBehindTheTombstoneLimit(t *testing.T) {
 	s := storetest.Open(t, store.Options{})
 	c := openPods(t, s, nil)

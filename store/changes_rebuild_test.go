@@ -103,8 +103,8 @@ func TestChangesAfterRebuild(t *testing.T) {
 	}
 }
 
-// TestChangesMatchTheState checks that a reader which applies View.Changes after each commit has the collection's
-// state, and receives each object at most once per commit.
+// TestChangesMatchTheState checks a reader that applies View.Changes after each commit: it has the collection's state,
+// and receives each object at most once per commit.
 func TestChangesMatchTheState(t *testing.T) {
 	s := storetest.Open(t, store.Options{CommitInterval: time.Hour})
 	c := openPods(t, s, nil)

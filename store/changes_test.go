@@ -207,7 +207,7 @@ func TestChangesRetention(t *testing.T) {
 				if f == nil {
 					return
 				}
-				// A handler does not begin anew while the tombstones after its position are kept.
+				// A durable handler does not start over while the tombstones after its position are kept.
 				if position, _, err := f.Position(); err != nil || position.Replaying != (tc.left == 0) {
 					t.Errorf("the handler is at %+v, %v", position, err)
 				}
@@ -216,8 +216,8 @@ func TestChangesRetention(t *testing.T) {
 	}
 }
 
-// TestRetainChangesDuringTrim calls RetainChanges with a longer time while a commit drops tombstones. Kept must then
-// have the new time, and must not include the dropped tombstones.
+// TestRetainChangesDuringTrim calls RetainChanges with a longer retention while a commit drops tombstones. The reported
+// range of kept changes must then have the new retention, and must not include the dropped tombstones.
 func TestRetainChangesDuringTrim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, g := openGated(t, filepath.Join(t.TempDir(), "larder.db"))

@@ -56,7 +56,8 @@ func TestScrubDoesNotPinPages(t *testing.T) {
 	})
 }
 
-// interference is an operation that runs during a Scrub. It returns the collection that is open afterwards.
+// interference is an operation that runs between two steps of a Scrub. It returns the collection that is open
+// afterwards, since it may reopen the collection.
 type interference func(t *testing.T, s *store.Store, c *store.Collection) *store.Collection
 
 func compacts(t *testing.T, s *store.Store, c *store.Collection) *store.Collection {
@@ -82,7 +83,7 @@ func restartsChangelog(t *testing.T, _ *store.Store, c *store.Collection) *store
 }
 
 // TestScrubDuringWrites checks that a Scrub reports no damage if records, collections, changelogs and the file itself
-// change between its steps, and that it reports a record that is lost meanwhile.
+// change between its steps, and that it reports a record that is lost between two steps.
 func TestScrubDuringWrites(t *testing.T) {
 	for name, test := range map[string]struct {
 		lose bool // whether a record is lost while the Scrub runs

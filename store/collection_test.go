@@ -261,8 +261,8 @@ func TestView(t *testing.T) {
 	}
 }
 
-// TestCollectionWaitsForClose checks that Store.Collection waits, until its context ends, for a collection whose owner
-// is about to close it, and fails at once otherwise.
+// TestCollectionWaitsForClose checks opening a collection that is already open: Store.Collection waits, until its
+// context ends, if the owner has announced that it will close the collection, and fails at once otherwise.
 func TestCollectionWaitsForClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.Open(t, store.Options{})

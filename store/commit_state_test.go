@@ -63,8 +63,8 @@ func (f fileStates) at(t *testing.T, s *store.Store, rv string) {
 	}
 }
 
-// TestEveryTransactionLeavesAState checks that after each transaction the objects, index entries and count in the file
-// are the state of its resourceVersion. So a crash at any time leaves a consistent file.
+// TestEveryTransactionLeavesAState checks that after each transaction the objects, index entries and number of objects
+// in the file belong to its resourceVersion. So a crash at any time leaves a consistent file.
 func TestEveryTransactionLeavesAState(t *testing.T) {
 	var gate hook.Gate
 	o := byHand()

@@ -43,7 +43,7 @@ func compactStep(c *store.Collection, n uint64) error {
 	return err
 }
 
-// childCompact writes and compacts until it is killed, and prints the committed resourceVersions.
+// childCompact writes and compacts in turn until it is killed, and prints each committed resourceVersion.
 func childCompact(path string) error {
 	s, err := store.Open(path, store.AtOnce(store.Options{Logger: &quiet, LockTimeout: 10 * time.Second}))
 	if err != nil {

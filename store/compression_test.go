@@ -210,7 +210,7 @@ func TestIncompressiblePayloads(t *testing.T) {
 	if err := s.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	// Only the payloads that are contained in the dictionary are compressed.
+	// Only the payloads that the dictionary contains can be compressed.
 	if total, packed, _ := compressionOf(t, c); total != 400 || packed > (64<<10)/2000+1 {
 		t.Errorf("%d of %d are compressed", packed, total)
 	}

@@ -109,8 +109,8 @@ func TestCompactionWaitsForNoReader(t *testing.T) {
 	}
 }
 
-// TestAddIndexersDoesNotBlockCommits checks that AddIndexers does not hold the writer lock while it waits for another
-// write of its collection: commits of other collections wait only for that write.
+// TestAddIndexersDoesNotBlockCommits checks AddIndexers while it waits for a write of its collection: it does not hold
+// the writer lock, so commits of other collections wait only for that write.
 func TestAddIndexersDoesNotBlockCommits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.Open(t, byHand())
@@ -191,7 +191,7 @@ func TestAbortEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// slowCodec is a codec whose Decode waits until decode is closed.
+// slowCodec is a codec whose Decode waits until its channel decode is closed.
 type slowCodec struct {
 	codec.Codec
 	decode chan struct{}

@@ -17,7 +17,7 @@ import (
 	"github.com/larder-dev/larder/store/memory"
 )
 
-// event returns the op of a watch event. The UID is derived from the key unless uid is given.
+// event returns a watch event for key as an entry.Op. The UID is derived from the key unless uid is given.
 func event(typ cache.DeltaType, key, rv string, uid ...string) entry.Op {
 	pod := storetest.Pod(key, "uid-"+key, rv)
 	if len(uid) > 0 {
@@ -48,8 +48,8 @@ func leaveOut(key, rv string) entry.Op {
 
 const added, updated, deleted = cache.Added, cache.Updated, cache.Deleted
 
-// TestContradictions checks which watch events contradict the collection's state, so that a list is due (issue 16,
-// A13). The collection was listed at resourceVersion 10, with a/x and a/y.
+// TestContradictions checks which watch events contradict the collection's stored state, so that the server must be
+// listed (issue 16, A13). The collection was listed at resourceVersion 10, with a/x and a/y.
 func TestContradictions(t *testing.T) {
 	for name, test := range map[string]struct {
 		before, ops []entry.Op
@@ -135,8 +135,8 @@ func TestContradictionsOfAnIncompleteCollection(t *testing.T) {
 	})
 }
 
-// TestIfContradicted checks that Apply sets Info.MustRelist to Batch.IfContradicted if an op of the batch contradicts
-// the state.
+// TestIfContradicted checks that Apply copies the reason in Batch.IfContradicted to Info.MustRelist if an op of the
+// batch contradicts the stored state.
 func TestIfContradicted(t *testing.T) {
 	eachCollection(t, func(t *testing.T, c store.Interface) {
 		want := func(what, rv, reason string, b entry.Batch) {
@@ -164,7 +164,8 @@ func TestIfContradicted(t *testing.T) {
 	})
 }
 
-// TestIfContradictedIsStored checks that a MustRelist that Apply took from Batch.IfContradicted is stored in the file.
+// TestIfContradictedIsStored checks that the reason to relist that Apply copies from Batch.IfContradicted is stored in
+// the file.
 func TestIfContradictedIsStored(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "larder.db")
 	s := storetest.OpenFile(t, path, byHand())

@@ -367,8 +367,8 @@ func TestOpenRepairsTheChangelog(t *testing.T) {
 	})
 }
 
-// TestOpenRepairsTheRetainedChangelog checks that retained changes still mark created objects after a write by a
-// program that does not know changelogs.
+// TestOpenRepairsTheRetainedChangelog checks a write by a program that does not know changelogs: afterwards the
+// retained changes still mark which objects were created.
 func TestOpenRepairsTheRetainedChangelog(t *testing.T) {
 	s, _, few := filled(t, store.AtOnce(store.Options{}))
 	if err := few.RetainChanges(t.Context(), time.Hour); err != nil {

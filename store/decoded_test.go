@@ -142,7 +142,7 @@ func (p pairing) Decode(data []byte) (k8sruntime.Object, error) {
 	return p.Codec.Decode(data)
 }
 
-// TestLargeObjectsAreDecodedOnAllCores checks that a page of few large objects is decoded in parallel.
+// TestLargeObjectsAreDecodedOnAllCores checks that few large objects that are read together are decoded in parallel.
 func TestLargeObjectsAreDecodedOnAllCores(t *testing.T) {
 	before := runtime.GOMAXPROCS(0)
 	runtime.GOMAXPROCS(2)

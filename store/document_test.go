@@ -233,8 +233,8 @@ func TestRebuildBesideDocuments(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestStoreWithoutDocuments checks that a file without documents, as older programs wrote it, gets no bucket for them
-// until PutDocument.
+// TestStoreWithoutDocuments checks a file of an older program, which has no bucket for documents: the bucket is made by
+// the first PutDocument.
 func TestStoreWithoutDocuments(t *testing.T) {
 	data, err := os.ReadFile(goldenPath(store.FormatVersion))
 	if err != nil {

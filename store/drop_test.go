@@ -375,7 +375,7 @@ func TestKilledWhileDropping(t *testing.T) {
 		killChild(t, "drop", path, time.Duration(random.IntN(250_000*(1+kill/kills)))*time.Microsecond)
 		left += countDropped(t, path)
 		s := mustOpen(t, path, inSmallSteps(store.Options{}))
-		store.WaitBackground(s) // the background work removes the rest of the dropped collection
+		store.WaitBackground(s) // waits until the rest of the dropped collection is removed in the background
 		wantDroppedOrComplete(t, s)
 		total, _, err := s.Size()
 		if err != nil {
@@ -431,8 +431,8 @@ func applyOne(t *testing.T, c *store.Collection) {
 	}
 }
 
-// TestPrune checks that Prune drops the collections that this program has not opened, with a line in the log for each,
-// and keeps the others, closed ones too.
+// TestPrune checks that Prune drops the collections that this process has never opened, and logs a line for each. It
+// keeps the collections that were opened, even if they are closed again.
 func TestPrune(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	before := mustOpen(t, path, store.Options{})

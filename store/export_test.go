@@ -21,8 +21,8 @@ func ViewFile(ctx context.Context, s *Store, fn func(tx *bolt.Tx) error) error {
 	return s.file.View(ctx, fn)
 }
 
-// UpdateFile is ViewFile for a write transaction. It uses the store's own path of a write, for tests that damage an
-// open file, and for tests of how a write ends.
+// UpdateFile runs fn in a write transaction of the open file, on the same path as the store's own writes. It is for
+// tests that damage an open file, and for tests of failing writes.
 func UpdateFile(ctx context.Context, s *Store, fn func(tx *bolt.Tx) error) error {
 	return s.file.Update(ctx, boltfile.Upkeep, fn)
 }
@@ -86,13 +86,13 @@ func NoSync(s *Store) {
 // NoSyncImport turns off fsync for the store that an Import writes.
 func NoSyncImport(i *Import) { NoSync(i.store) }
 
-// AtOnce returns o for a store whose Apply commits before it returns.
+// AtOnce returns o changed so that Apply commits before it returns.
 func AtOnce(o Options) Options {
 	o.atOnce = true
 	return o
 }
 
-// Every returns o with that CommitInterval; a negative interval is AtOnce.
+// Every returns o with the given CommitInterval. A negative interval makes Apply commit before it returns.
 func Every(o Options, interval time.Duration) Options {
 	o.CommitInterval, o.atOnce = max(interval, 0), interval < 0
 	return o
@@ -135,7 +135,7 @@ func SetSampling(c *Collection, dictionary, sample int) {
 	c.compressor.DictBytes, c.compressor.SampleBytes = dictionary, sample
 }
 
-// WaitBuilds calls BuildIndexes and returns once no index of c is being built.
+// WaitBuilds starts the build of c's indexes, and returns once no index is being built.
 func WaitBuilds(c *Collection) {
 	c.BuildIndexes()
 	c.workers.Wait()

@@ -23,7 +23,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// fileBench is a store of many pods in a file with pages of one size.
+// fileBench is a benchmark of many pods in a file with a given page size.
 type fileBench struct {
 	path     string
 	o        store.Options
@@ -124,7 +124,7 @@ func (f *fileBench) update(b *testing.B, batches, size int, grown string) time.D
 	return took / time.Duration(batches)
 }
 
-// raw measures a random Get and a scan of all values in bbolt, without decoding.
+// raw measures a random Get and a scan of all values with bbolt alone, without decoding.
 func (f *fileBench) raw(b *testing.B, gets int) (get, scan time.Duration) {
 	b.Helper()
 	random := rand.New(rand.NewPCG(3, 4))
@@ -158,8 +158,8 @@ func (f *fileBench) raw(b *testing.B, gets int) (get, scan time.Duration) {
 	return get, scan
 }
 
-// BenchmarkFile made the measurements behind docs/adr/0006: 100,000 pods in files of different page sizes. Run it with
-// -benchtime 1x -count 3. On a busy machine only ratios are meaningful.
+// BenchmarkFile measures 100,000 pods in files of different page sizes, for docs/adr/0006. Run it with -benchtime 1x
+// -count 3. On a busy machine only ratios are meaningful.
 func BenchmarkFile(b *testing.B) {
 	large, _ := sample.Pod(b)
 	large.Annotations, large.Labels = nil, nil

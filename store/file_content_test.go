@@ -42,7 +42,7 @@ func flipRecord(c *store.Collection, key string) error {
 	return tamperWith(c, func(b *bolt.Bucket) error { return disk.Flip(b.Bucket(disk.Objects), []byte(key)) })
 }
 
-// editInfo edits the stored Info of c, by its stored field names.
+// editInfo edits the stored Info of c as a map of its stored field names.
 func editInfo(c *store.Collection, edit func(info map[string]any)) error {
 	return tamperWith(c, func(b *bolt.Bucket) error { return disk.EditInfo(b, c.Identity().ID(), edit) })
 }

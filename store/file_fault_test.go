@@ -103,8 +103,8 @@ func TestStuckLock(t *testing.T) {
 	}
 }
 
-// mustBeginView begins a read transaction. The function that it returns lets the transaction read and end, and returns
-// its error.
+// mustBeginView begins a read transaction in which the read waits. The returned function continues the read, ends the
+// transaction and returns its error.
 func mustBeginView(t *testing.T, s *store.Store) func() error {
 	t.Helper()
 	begun, read, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
@@ -128,8 +128,8 @@ func mustBeginView(t *testing.T, s *store.Store) func() error {
 	}
 }
 
-// TestOtherPanics checks that a panic of the caller's function is not reported as damage: it propagates, after the
-// transaction has ended.
+// TestOtherPanics checks a panic of the function that runs in a transaction: it is not reported as damage, but
+// propagates to the caller after the transaction has ended.
 func TestOtherPanics(t *testing.T) {
 	path, _ := populated(t, true)
 	s := mustOpen(t, path, store.Options{})

@@ -145,8 +145,8 @@ func replaced(t *testing.T) (s *store.Store, c *store.Collection, path string, b
 	return s, c, path, readFile(t, path)
 }
 
-// TestReplacedFile checks that a store never writes to a file that has replaced its own, keeps serving its contents and
-// reports ErrReplaced.
+// TestReplacedFile checks a store whose file was replaced by another: it never writes to the other file, keeps serving
+// its own contents and reports ErrReplaced.
 func TestReplacedFile(t *testing.T) {
 	s, c, path, backup := replaced(t)
 	apply(t, c, "7", upsert("a/z", "7"))
@@ -222,8 +222,8 @@ func lock(t *testing.T, dir string) (unlock func()) {
 	return restrict(t, dir, 0)
 }
 
-// restrict sets the mode of a file or directory until the test ends or restore is called. Root becomes another user for
-// that time.
+// restrict sets the mode of a file or directory until the test ends or restore is called. If the test runs as root, it
+// runs as another user for that time, since modes do not restrict root.
 func restrict(t *testing.T, path string, mode fs.FileMode) (restore func()) {
 	t.Helper()
 	root := os.Geteuid() == 0

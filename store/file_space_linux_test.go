@@ -38,8 +38,8 @@ func mountWith(t *testing.T, options string) (dir string, ok bool) {
 	return dir, true
 }
 
-// TestFullDisk fills a small file system, frees space and continues. Only root can mount one; TestFileSizeLimit and
-// TestMaxSize need no privileges.
+// TestFullDisk fills a small file system, frees space and continues. Only root can mount the file system;
+// TestFileSizeLimit and TestMaxSize need no privileges.
 func TestFullDisk(t *testing.T) {
 	dir, ok := mountSmall(t)
 	if !ok {

@@ -43,8 +43,8 @@ func wantFull(t *testing.T, s *store.Store, n int, err error) {
 	wantPages(t, s)
 }
 
-// TestMaxSize checks that a full store can be read, accepts a write that needs no space, and continues with a larger
-// MaxSize.
+// TestMaxSize checks a store that has reached its maximum size: it can be read, accepts a write that needs no space,
+// and accepts all writes again with a larger MaxSize.
 func TestMaxSize(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	s := mustOpen(t, path, store.Options{MaxSize: 10 << 20})
@@ -175,7 +175,8 @@ func TestUpdateHonoursContext(t *testing.T) {
 	}
 }
 
-// TestFunctionFails checks that an error of the caller's function is returned unchanged, and that nothing is stored.
+// TestFunctionFails checks that an error of the function in a write transaction is returned unchanged, and that the
+// transaction stores nothing.
 func TestFunctionFails(t *testing.T) {
 	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{})
 	mine := errors.New("mine")

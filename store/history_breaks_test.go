@@ -115,7 +115,7 @@ func applyLate(t *testing.T, h *historyHarness, name string) {
 	}
 }
 
-// listAgain lists the current objects at the same resourceVersion.
+// listAgain replaces the collection's contents by a list of the objects in all, at resourceVersion rv.
 func listAgain(t *testing.T, h *historyHarness, rv int, all map[string]string) {
 	t.Helper()
 	r, err := h.c.BeginReplace(t.Context(), store.ReplaceOptions{})

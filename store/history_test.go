@@ -304,9 +304,8 @@ func historyOutlivesRestarts(t *testing.T, rt *rapid.T) {
 		again := openHistory(t, path, bound)
 		h.store, h.c = again.store, again.c
 	}
-	// anew sets the expectations after a break of the history: no events from before the newest state are available.
-	// Events from the newest state itself are available unless ambiguous: then clients may know another state under its
-	// resourceVersion.
+	// anew sets the expectations after a break of the history: no watch can start before the newest state. A watch can
+	// start at that state unless ambiguous is set: then clients may know another state at the same resourceVersion.
 	anew := func(ambiguous bool) {
 		moments, oldest, broken = map[int]map[string]string{}, h.rv+1, true
 		if !ambiguous {

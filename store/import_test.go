@@ -78,8 +78,8 @@ func mustImport(t *testing.T, from *store.Store, path string, o store.ImportOpti
 	}
 }
 
-// TestImport checks that the new store passes the check, is marked clean, has the same collections and builds their
-// indexes.
+// TestImport checks that the imported store passes Store.Check, counts as cleanly closed, has the same collections, and
+// builds their indexes.
 func TestImport(t *testing.T) {
 	from, many, few := filled(t, store.AtOnce(store.Options{}))
 	if err := few.SetMustRelist(t.Context(), "asked to"); err != nil {

@@ -141,7 +141,8 @@ func TestIndexIsTrustedByVersion(t *testing.T) {
 	}
 }
 
-// TestIndexRebuildMovesEntries checks that an index function with other results corrects all entries.
+// TestIndexRebuildMovesEntries checks an index whose function now returns other values: a new build replaces all
+// entries.
 func TestIndexRebuildMovesEntries(t *testing.T) {
 	s := storetest.Open(t, store.Options{})
 	c := session(t, s, byNamespaceAndColor, nil)
@@ -163,8 +164,8 @@ func TestIndexRebuildMovesEntries(t *testing.T) {
 	}
 }
 
-// TestUnusedIndexIsRemoved checks that an index survives a restart of a process that adds it late, and that unused
-// indexes are removed.
+// TestUnusedIndexIsRemoved checks that a stored index survives a restart of a process that adds it late, and that an
+// index is removed if no process uses it for two starts.
 func TestUnusedIndexIsRemoved(t *testing.T) {
 	s := storetest.Open(t, store.Options{})
 	versions := map[string]string{"color": "1"}

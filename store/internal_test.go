@@ -66,8 +66,8 @@ func wantWritten(t *testing.T, s *Store, c *Collection) {
 	}
 }
 
-// TestOpenWhileRebuilding checks that a collection that is being opened during a Rebuild is opened again, since Rebuild
-// did not copy it to the new file.
+// TestOpenWhileRebuilding checks a collection that is being opened while Rebuild replaces the file: it is opened again,
+// since Rebuild did not copy it to the new file.
 func TestOpenWhileRebuilding(t *testing.T) {
 	s, _ := openInside(t, None)
 	before := s.live.rebuildCount()
@@ -99,8 +99,8 @@ func TestOpenWhileRebuilding(t *testing.T) {
 	wantWritten(t, s, mustOpenInside(t, s, id, None))
 }
 
-// TestFileExchangedWhileOpening checks that a collection that is being opened is opened again when the new file does
-// not have it.
+// TestFileExchangedWhileOpening checks a collection that is being opened while the file is replaced: it is opened again
+// if the new file does not have it.
 func TestFileExchangedWhileOpening(t *testing.T) {
 	s, _ := openInside(t, None)
 	id := late()

@@ -218,8 +218,8 @@ func TestLeftOutIsNotAmongTheNewest(t *testing.T) {
 	}
 }
 
-// TestRefusedObjectsAreNotReportedAgain checks that objects that the caller of a list refused, with a key or without,
-// are recorded but not reported again.
+// TestRefusedObjectsAreNotReportedAgain checks objects that the caller of a list has rejected, with a key or without:
+// the list records them as left out, but does not report them to the caller again.
 func TestRefusedObjectsAreNotReportedAgain(t *testing.T) {
 	m, err := memory.New(storetest.Pods, store.CollectionOptions{})
 	if err != nil {

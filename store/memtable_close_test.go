@@ -43,8 +43,8 @@ func TestCloseThatLosesChanges(t *testing.T) {
 	apply(t, again, "3", upsert("a/x", "2"), upsert("a/y", "3"))
 }
 
-// TestApplyToAClosedCollection checks that Apply is refused without effect while the closing commit runs and
-// afterwards.
+// TestApplyToAClosedCollection checks that Apply fails without effect from the moment that Close of the collection
+// begins its commit.
 func TestApplyToAClosedCollection(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	g := store.GateCommits(s)

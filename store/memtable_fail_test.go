@@ -69,8 +69,8 @@ func TestCommitIsRetried(t *testing.T) {
 	})
 }
 
-// TestCommitsComeInTime checks that a commit runs a second after the first change, earlier if CommitBytes is reached,
-// and leaves no goroutine.
+// TestCommitsComeInTime checks that a commit runs a second after the first change, or earlier if CommitBytes is
+// reached, and that no goroutine is left afterwards.
 func TestCommitsComeInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.Open(t, store.Options{Logger: &quiet, CommitBytes: 6000})

@@ -193,8 +193,8 @@ func TestAddIndexersThatFailsInTheMiddle(t *testing.T) {
 	}
 }
 
-// TestWritersWaitForAnAddedIndex checks that writers wait while AddIndexers calls its index function, that readers do
-// not, and that the index has the writes that waited.
+// TestWritersWaitForAnAddedIndex checks that while AddIndexers calls its index function, writers wait and readers do
+// not. The writes that waited are in the index.
 func TestWritersWaitForAnAddedIndex(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T) store.Interface{
 		"All":  func(t *testing.T) store.Interface { return openPodsAs(t, storetest.Open(t, byHand()), nil, store.All) },

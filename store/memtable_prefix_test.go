@@ -22,7 +22,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// pastStates are the states that a collection has had: a sum for each key, by resourceVersion.
+// pastStates are all states that a collection has had, by resourceVersion: for each key the text of its pod
+// (storetest.Sum).
 type pastStates struct {
 	rv     int
 	states map[string]map[string]string

@@ -79,7 +79,8 @@ func raceState(namespace string) func(n int) []string {
 	}
 }
 
-// raceReads are reads that return the number of the state that they saw, and fail if it is not one state.
+// raceReads are different reads. Each returns the number of the state that it saw, and fails if it saw a mixture of
+// states.
 func raceReads(c *store.Collection) map[string]func(ctx context.Context) (int, error) {
 	return map[string]func(ctx context.Context) (int, error){
 		"List": func(ctx context.Context) (int, error) {

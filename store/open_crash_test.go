@@ -29,7 +29,7 @@ const crashKeys = 40
 
 func crashKey(n uint64, i int) []byte { return fmt.Appendf(nil, "%02d/%d", i, n) }
 
-// crashStep applies the next transaction of the chain, and returns its number.
+// crashStep stores the next numbered transaction in the bucket, and returns its number.
 func crashStep(tx *bolt.Tx) (n uint64, err error) {
 	b, err := tx.CreateBucketIfNotExists([]byte("chain"))
 	if err != nil {

@@ -35,7 +35,8 @@ func TestCycle(t *testing.T) {
 	}
 }
 
-// TestFreelistWithAPageInUse checks that Open finds a page in use on the freelist, to which the first write would go.
+// TestFreelistWithAPageInUse checks that Open finds a page in use on the freelist: the first write would overwrite that
+// page.
 func TestFreelistWithAPageInUse(t *testing.T) {
 	path, _ := populated(t, true)
 	data, err := os.ReadFile(path)

@@ -83,8 +83,8 @@ func TestServedAfterAnUnknownOutcome(t *testing.T) {
 	}
 }
 
-// TestInfoAdvancesWhileTheStoreHasFailed checks that a write that a failed store refuses does not keep Info from
-// advancing.
+// TestInfoAdvancesWhileTheStoreHasFailed checks that Info advances with each batch even though a failed store refuses
+// to write the batch.
 func TestInfoAdvancesWhileTheStoreHasFailed(t *testing.T) {
 	s := mustOpen(t, t.TempDir()+"/store", store.Options{CommitInterval: time.Hour})
 	c := openAs(t, s, store.All)
@@ -200,7 +200,8 @@ func (c heldCodec) Decode(data []byte) (runtime.Object, error) {
 	return c.Codec.Decode(data)
 }
 
-// openSlowly opens the collection of pods. Loading its objects into memory waits until read is called.
+// openSlowly opens the collection of pods. The loading of its objects into memory waits until the returned function
+// read is called.
 func openSlowly(t *testing.T, s *store.Store) (c *store.Collection, read func()) {
 	t.Helper()
 	wait := make(chan struct{})

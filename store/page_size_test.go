@@ -16,8 +16,8 @@ var filePageSize = defaultPageSize
 // defaultPageSize is the page size of files that the package creates.
 const defaultPageSize = 4 << 10
 
-// every is the sampling rate of test cases: a test tries one in every cases. TestOtherPageSize, which runs tests again,
-// changes it.
+// every is the sampling rate of test cases: with every = n, a test runs one case in n. TestOtherPageSize, which repeats
+// other tests, sets it.
 var every = 1
 
 // scaled converts a size in bytes that is meant for the default page size to the same number of pages of the tested

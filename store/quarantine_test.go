@@ -344,8 +344,8 @@ func TestMarkLeftBehind(t *testing.T) {
 	}
 }
 
-// leafThatOpenLeaves returns the offset of a leaf that a walk of the branches does not read. The walk reads the first
-// leaf below each branch.
+// leafThatOpenLeaves returns the offset of a leaf page that Open does not read. Open walks the branch pages, and reads
+// only the first leaf below each.
 func leafThatOpenLeaves(t *testing.T, data []byte) int {
 	t.Helper()
 	for _, off := range pagesOf(t, data)["leaf"] {

@@ -170,7 +170,8 @@ func TestQueryByAFieldThatTypedObjectsDoNotHave(t *testing.T) {
 	}
 }
 
-// TestQueryMatches checks that Query.Matches agrees with Select, except for After and Limit.
+// TestQueryMatches checks that Query.Matches accepts exactly the objects that Select returns, apart from After and
+// Limit.
 func TestQueryMatches(t *testing.T) {
 	t.Parallel()
 	m, err := memory.New(storetest.Pods, store.CollectionOptions{Indexers: storetest.QueryIndexers})

@@ -69,8 +69,8 @@ func wantDataKeys(t *testing.T, s *store.Store, want int) {
 	}
 }
 
-// TestRotation checks that records under an old key can be read with a new key on top, that new records are sealed
-// under the new one, and that the old key is not needed after Rekey.
+// TestRotation checks that after a new encryption key was put first, records under the old key can be read and new
+// records are sealed under the new key. After Rekey the old key is not needed.
 func TestRotation(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	old, fresh := mustKey(t, "old"), mustKey(t, "fresh")

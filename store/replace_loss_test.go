@@ -86,7 +86,8 @@ func TestRebuildWithAnUncommittedList(t *testing.T) {
 	})
 }
 
-// TestRebuildWithinAPage checks that a rebuild without losses during a page or an event does not affect the list.
+// TestRebuildWithinAPage checks a rebuild while a list handles a page or an event: if the rebuild loses nothing, the
+// list is not affected.
 func TestRebuildWithinAPage(t *testing.T) {
 	for name, write := range map[string]func(r store.Replacement) error{
 		"page": func(r store.Replacement) error {

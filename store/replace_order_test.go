@@ -11,7 +11,8 @@ import (
 	"github.com/larder-dev/larder/store/memory"
 )
 
-// TestListsOutOfOrder checks that a list out of key order, or with duplicate keys, has the result of the ordered list.
+// TestListsOutOfOrder checks that a list out of key order, or with duplicate keys, has the same result as a sorted list
+// without duplicates.
 func TestListsOutOfOrder(t *testing.T) {
 	for _, test := range []struct {
 		name  string

@@ -171,8 +171,8 @@ func TestRebuildRemovesLostObjectsFromMemory(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestWriteThroughAClosedCollection checks that a closed collection refuses writes but can be read while another
-// Collection has the same bucket open.
+// TestWriteThroughAClosedCollection checks a closed Collection while another Collection has the same stored collection
+// open: it refuses writes, but can be read.
 func TestWriteThroughAClosedCollection(t *testing.T) {
 	s := mustOpen(t, t.TempDir()+"/store", store.Options{})
 	first := openAs(t, s, store.All)

@@ -106,8 +106,8 @@ func TestSealedRecordsThatWereTamperedWith(t *testing.T) {
 	}
 }
 
-// TestSealedEntriesThatWereTamperedWith checks that Check finds an index entry moved to another value, and that an
-// entry without a token does not cause a panic.
+// TestSealedEntriesThatWereTamperedWith checks that Check finds a sealed index entry that was moved to another value,
+// and that an entry without the keyed hash of its value (token) causes no panic.
 func TestSealedEntriesThatWereTamperedWith(t *testing.T) {
 	for name, change := range map[string]func(index *bolt.Bucket) error{
 		"moved": func(index *bolt.Bucket) error {

@@ -261,7 +261,8 @@ func (p *provider) Wrap(ctx context.Context, key []byte) (string, []byte, error)
 	return p.Keys.Wrap(ctx, key)
 }
 
-// TestKeyProvider checks that Open returns the provider's error, and calls the provider only as often as needed.
+// TestKeyProvider checks that Open returns the error of a failing KeyProvider, and calls the provider only as often as
+// needed.
 func TestKeyProvider(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	p := &provider{Keys: mustKeys(t, mustKey(t, ""))}

@@ -23,7 +23,7 @@ import (
 // marker is contained in the objects of these tests, and in no key.
 const marker = "marker-in-plain-text"
 
-// linked is a store file in a directory of its own, and symbolic links to it.
+// linked is the path of a store in a directory of its own, and symbolic links that lead to it.
 type linked struct {
 	target string
 	ways   map[string]string // path of the store through each kind of link, by the link's name
@@ -251,8 +251,8 @@ func TestLinkToNothing(t *testing.T) {
 	}
 }
 
-// TestMarkThatIsALink checks that Open refuses a mark that is a symbolic link, so that a user who can create names
-// beside the store cannot make it write to another file.
+// TestMarkThatIsALink checks that Open fails if the ".opening" file beside the store is a symbolic link. Otherwise a
+// user who may create files beside the store could make it write to another file.
 func TestMarkThatIsALink(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if err := errors.Join(os.WriteFile("victim", []byte("mine"), 0o600),

@@ -29,7 +29,7 @@ func deleted(key string, before, rv uint64) *history.Event {
 	return &history.Event{Key: key, RV: rv, Old: state(key, before), Deleted: true}
 }
 
-// recalled returns an event that an earlier process has applied.
+// recalled returns an event that an earlier process has stored, without the previous state of its object.
 func recalled(key string, rv uint64) *history.Event {
 	return &history.Event{Key: key, RV: rv, New: state(key, rv), Recalled: true}
 }
@@ -45,7 +45,7 @@ func windowOf(bound int, events ...*history.Event) *history.Window {
 	return w
 }
 
-// versions returns the resourceVersions of all events after a position.
+// versions returns the resourceVersions of all events after a position in the history window.
 func versions(t *testing.T, w *history.Window, at history.Position) (all []uint64) {
 	t.Helper()
 	for {
@@ -139,7 +139,7 @@ func TestTrimmed(t *testing.T) {
 	}
 }
 
-// TestLargeEvent checks that a window always keeps its newest event.
+// TestLargeEvent checks that a history window always keeps its newest event, even if that alone exceeds the size limit.
 func TestLargeEvent(t *testing.T) {
 	w := windowOf(10, created("a", 11), updated("a", 11, 12))
 	wantVersions(t, w, wantFind(t, w, "11", true, nil), 12)

@@ -79,8 +79,8 @@ type fault struct{}
 func (fault) Error() string { return "unexpected fault address" }
 func (fault) Addr() uintptr { return 0xdead }
 
-// TestJudge checks that a failure that bbolt reports as damage is ErrDamaged only if a verification without bbolt finds
-// damage.
+// TestJudge checks which failures of bbolt count as damage (ErrDamaged): those for which a verification without bbolt
+// finds damage, too, and panics of bbolt on a file that passes the verification.
 func TestJudge(t *testing.T) {
 	eachPageSize(t, func(t *testing.T, good string, pageSize int) {
 		bad := fileWithBranches(t, pageSize)
@@ -116,7 +116,8 @@ func TestJudge(t *testing.T) {
 	})
 }
 
-// TestOpenReportsDamageInPartialWalk checks that damage that was found before the walk ended early is reported.
+// TestOpenReportsDamageInPartialWalk checks that Open reports damage that its verification found before the
+// verification ended early.
 func TestOpenReportsDamageInPartialWalk(t *testing.T) {
 	eachPageSize(t, func(t *testing.T, path string, pageSize int) {
 		branches := 0

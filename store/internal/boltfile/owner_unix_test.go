@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestNewOwnerOfTheSame checks that no chown is made when owner and group are equal: a sandbox may kill the process for
-// it.
+// TestNewOwnerOfTheSame checks that no chown is made if the new file already has the owner and group: a sandbox may
+// kill the process for a chown.
 func TestNewOwnerOfTheSame(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	if err := os.WriteFile(path, nil, 0o600); err != nil {

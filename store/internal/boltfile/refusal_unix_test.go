@@ -271,7 +271,7 @@ func TestCountInAMark(t *testing.T) {
 	}
 }
 
-// TestPagesThatVanish checks that damage found by ViewFile stops all writes.
+// TestPagesThatVanish checks that all writes stop after a read transaction (ViewFile) has found damage.
 func TestPagesThatVanish(t *testing.T) {
 	path := fileWithBranches(t, 4<<10)
 	f := New(path, Options{Logger: &quiet})
@@ -286,7 +286,8 @@ func TestPagesThatVanish(t *testing.T) {
 }
 
 // TestFileThatCannotBeMapped checks that a 32-bit program refuses a file of more than 2 GiB with an error that explains
-// why, before it writes anything (issue 38). The test sets mappable; with GOARCH=386 it runs for real.
+// why, before it writes anything (issue 38). The test sets the limit in the variable mappable; with GOARCH=386 the
+// limit is real.
 func TestFileThatCannotBeMapped(t *testing.T) {
 	defer func(before int64) { mappable = before }(mappable)
 	path := fileWithBranches(t, 4<<10)

@@ -122,7 +122,8 @@ func TestRecordOfALaterVersion(t *testing.T) {
 	}
 }
 
-// TestRecordBoundsThePayload checks that a header with an invalid or too large uncompressed size is damage.
+// TestRecordBoundsThePayload checks that a record counts as damaged if its header has an invalid or too large
+// uncompressed size.
 func TestRecordBoundsThePayload(t *testing.T) {
 	for _, h := range []Header{{Dictionary: 1, Size: MaxDecompressed + 1}, {Dictionary: 1}, {Dictionary: 1, Size: -1}} {
 		data := AppendRecord(nil, "collection", "ns/name", h, nil)
@@ -158,7 +159,8 @@ func TestRecordBelongsToOneCollectionAndKey(t *testing.T) {
 	}
 }
 
-// requireDamaged fails the test unless err is ErrDamaged, and names collection and key, but no content.
+// requireDamaged fails the test unless err is ErrDamaged and its text names the collection and the key, but no content
+// of the record.
 func requireDamaged(t *testing.T, err error) {
 	t.Helper()
 	if !errors.Is(err, entry.ErrDamaged) {
@@ -233,8 +235,8 @@ func FuzzParseRecord(f *testing.F) {
 	})
 }
 
-// TestRecordErrorShowsNoContent checks that no content gets into an error message if a flipped bit has lengthened a
-// key.
+// TestRecordErrorShowsNoContent checks a record in which a flipped bit has lengthened a key, so that it includes
+// content: the error message must not show the content.
 func TestRecordErrorShowsNoContent(t *testing.T) {
 	_, _, err := ParseRecord("c", "ns/name\x01\x02secret", []byte("too short"))
 	if !errors.Is(err, entry.ErrDamaged) || strings.Contains(err.Error(), "secret") {

@@ -35,7 +35,8 @@ func resum(collection, key string, data []byte) []byte {
 	return data
 }
 
-// TestSealedRecordIsBound checks that a sealed record opens only with its own bucket, collection, key and header.
+// TestSealedRecordIsBound checks that a sealed record can be opened only under its own bucket, collection and key, and
+// with its own header.
 func TestSealedRecordIsBound(t *testing.T) {
 	k := mustDataKey(t, 5)
 	s := sealerOf(t, "c", k)
