@@ -24,7 +24,7 @@ import (
 	"github.com/larder-dev/larder/serve/access"
 )
 
-// slowWatch is a transport that delivers no events of a watch while the lock held is held.
+// slowWatch is a transport that delivers no events of a watch while its mutex is locked.
 type slowWatch struct {
 	http.RoundTripper
 	held *sync.RWMutex

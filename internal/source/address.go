@@ -20,9 +20,9 @@ import (
 // kernel's limit, with the final zero, is 104 bytes on macOS and the BSDs, and 108 on Linux and Windows.
 const maxSocketPath = 100
 
-// SocketPath returns the path of the socket on which the sync that holds the store listens. It is the store's path with
-// ".sock" appended, or, if that is too long for a socket, ".larder-<hash of the store's name>.sock" in the same
-// directory. Symbolic links are resolved first, so that all names of one store lead to one socket.
+// SocketPath returns the path of the socket on which the larder sync that holds the store listens. It is the store's
+// path with ".sock" appended, or, if that is too long for a socket, ".larder-<hash of the store's name>.sock" in the
+// same directory. Symbolic links are resolved first, so that all names of one store lead to one socket.
 func SocketPath(storePath string) (string, error) {
 	real, err := realpath.Of(storePath)
 	if err != nil {
@@ -35,8 +35,8 @@ func SocketPath(storePath string) (string, error) {
 	return filepath.Join(filepath.Dir(real), ".larder-"+hex.EncodeToString(sum[:6])+".sock"), nil
 }
 
-// Listen listens on the socket of the store, with the mode 0600. It replaces a socket left by a killed sync. The caller
-// must hold the store's lock, which makes it the owner of the socket.
+// Listen listens on the socket of the store, with the mode 0600. It replaces a socket left by a killed larder sync. The
+// caller must hold the store's lock, which makes it the owner of the socket.
 func Listen(storePath string) (net.Listener, error) {
 	path, err := SocketPath(storePath)
 	if err != nil {
@@ -52,8 +52,8 @@ func Listen(storePath string) (net.Listener, error) {
 }
 
 // listenAside listens on a socket in a directory that only this user can enter, sets the socket's mode, and renames the
-// socket to path. Other users can therefore never connect. The directory has a fixed name. A sync that was killed may
-// have left it, so it is removed first: the store's lock excludes another living sync.
+// socket to path. Other users can therefore never connect. The directory has a fixed name. A larder sync that was
+// killed may have left it, so it is removed first: the store's lock excludes another living sync.
 func listenAside(path string) (net.Listener, error) {
 	private := path + ".new"
 	if err := os.RemoveAll(private); err != nil {

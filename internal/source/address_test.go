@@ -96,7 +96,7 @@ func TestListenModeAndLeftovers(t *testing.T) {
 	onlyRemains(t, dir)
 }
 
-// TestListenTakesOverAStaleSocket checks that Listen replaces the socket that a killed sync has left.
+// TestListenTakesOverAStaleSocket checks that Listen replaces the socket that a killed larder sync has left.
 func TestListenTakesOverAStaleSocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	stale, err := net.ListenUnix("unix", &net.UnixAddr{Name: mustSocketPath(t, path), Net: "unix"})
@@ -122,8 +122,8 @@ func TestListenTakesOverAStaleSocket(t *testing.T) {
 	_ = client.Close()
 }
 
-// TestListenAfterAKill checks that Listen removes the temporary directory of a sync that was killed while it was in
-// Listen.
+// TestListenAfterAKill checks that Listen removes the temporary directory of a larder sync that was killed while it was
+// in Listen.
 func TestListenAfterAKill(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "s")
@@ -146,7 +146,7 @@ func TestListenAfterAKill(t *testing.T) {
 	}
 }
 
-// TestCloseTwice checks that closing a listener again does not remove the socket of the sync that listens next.
+// TestCloseTwice checks that closing a listener again does not remove the socket of the larder sync that listens next.
 func TestCloseTwice(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	first, err := Listen(path)

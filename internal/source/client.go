@@ -19,7 +19,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// errBroken is the error of a response that ends too early, because the sync that was sending it has stopped.
+// errBroken is the error of a response that ends too early, because the larder sync that was sending it has stopped.
 var errBroken = errors.New("the sync that holds the store stopped while it was answering; try again")
 
 // ErrNoAnswer says that the process that listens on a store's socket does not answer. The process may be stopped or
@@ -27,10 +27,11 @@ var errBroken = errors.New("the sync that holds the store stopped while it was a
 var ErrNoAnswer = errors.New("no answer")
 
 const (
-	// answerWithin is the timeout of the request for a sync's description of itself. The answer needs neither the store
-	// nor the API server, so a slow answer means that the process is stopped: the kernel accepts connections even then.
+	// answerWithin is the timeout of the request for a larder sync's description of itself. The answer needs neither
+	// the store nor the API server, so a slow answer means that the process is stopped: the kernel accepts connections
+	// even then.
 	answerWithin = 3 * time.Second
-	// A client with a running watch requests the sync's description every pingEvery. It ends the watch after
+	// A client with a running watch requests the larder sync's description every pingEvery. It ends the watch after
 	// pingFailures failures in a row, that is, after half a minute.
 	pingEvery    = 7 * time.Second
 	pingFailures = 3
@@ -38,16 +39,16 @@ const (
 	agent = "larder/"
 )
 
-// Client is a Source that reads a store through the sync that holds the store's file. It also has the operations that
-// only that sync can carry out, such as Compact.
+// Client is a Source that reads a store through the larder sync that holds the store's file. It also has the operations
+// that only that sync can carry out, such as Compact.
 type Client struct {
 	http                    *http.Client
 	answerWithin, pingEvery time.Duration
 }
 
-// Dial connects to the sync that listens on the socket of a store. It returns a client, and the sync's description of
-// itself. It fails with ErrOtherUser if that process is of another user, with ErrOtherVersion if it has another version
-// of the protocol, and with ErrNoAnswer after a few seconds. It also fails if ctx ends.
+// Dial connects to the larder sync that listens on the socket of a store. It returns a client, and the sync's
+// description of itself. It fails with ErrOtherUser if that process is of another user, with ErrOtherVersion if it has
+// another version of the protocol, and with ErrNoAnswer after a few seconds. It also fails if ctx ends.
 func Dial(ctx context.Context, storePath string) (*Client, Sync, error) {
 	return dialWithin(ctx, storePath, answerWithin)
 }
@@ -69,7 +70,8 @@ func dialWithin(ctx context.Context, storePath string, atMost time.Duration) (*C
 	return c, s, nil
 }
 
-// identify requests the sync's description of itself. It fails with ErrNoAnswer if the sync does not answer in time.
+// identify requests the larder sync's description of itself. It fails with ErrNoAnswer if the sync does not answer in
+// time.
 func (c *Client) identify(ctx context.Context) (Sync, error) {
 	limited, cancel := context.WithTimeout(ctx, c.answerWithin)
 	defer cancel()
@@ -90,19 +92,19 @@ func (c *Client) Check(ctx context.Context) (store.Report, error) {
 	return askFor[store.Report](ctx, c, http.MethodGet, pathCheck, nothing{})
 }
 
-// Compact makes the sync rewrite its store's file without free pages.
+// Compact makes the larder sync rewrite its store's file without free pages.
 func (c *Client) Compact(ctx context.Context) (store.Compacted, error) {
 	return askFor[store.Compacted](ctx, c, http.MethodPost, pathCompact, nothing{})
 }
 
-// Rekey makes the sync rewrite its file with all sealed objects encrypted again, under the current one of its keys. It
-// fails if key is neither empty nor the id of that key.
+// Rekey makes the larder sync rewrite its file with all sealed objects encrypted again, under the current one of its
+// keys. It fails if key is neither empty nor the id of that key.
 func (c *Client) Rekey(ctx context.Context, key string) (store.Compacted, error) {
 	return askFor[store.Compacted](ctx, c, http.MethodPost, pathRekey, key)
 }
 
-// Audit makes the sync compare its collections with the API server, and repair differences. In a large cluster it takes
-// minutes.
+// Audit makes the larder sync compare its collections with the API server, and repair differences. In a large cluster
+// it takes minutes.
 func (c *Client) Audit(ctx context.Context) ([]Audited, error) {
 	return askFor[[]Audited](ctx, c, http.MethodPost, pathAudit, nothing{})
 }
@@ -130,8 +132,8 @@ func (c *Client) Log(ctx context.Context, q LogQuery, fn func(Logged) error) (fr
 	return from, err
 }
 
-// Snapshot returns the stream of a snapshot that the sync takes of its store. The stream is not encrypted. If the sync
-// fails, Read returns its error.
+// Snapshot returns the stream of a snapshot that the larder sync takes of its store. The stream is not encrypted. If
+// the sync fails, Read returns its error.
 func (c *Client) Snapshot(ctx context.Context, r SaveRequest) (io.ReadCloser, error) {
 	resp, err := c.send(ctx, http.MethodPost, pathSnapshot, r)
 	if err != nil {
@@ -153,8 +155,8 @@ func (c *Client) Watch(ctx context.Context, q WatchQuery, fn func(Event) error) 
 	return causeOr(ctx, receive(ctx, c, pathWatch, q, fn))
 }
 
-// watchSync cancels a watch with ErrSilent if the sync no longer answers requests for its description. It returns when
-// ctx ends.
+// watchSync cancels a watch with ErrSilent if the larder sync no longer answers requests for its description. It
+// returns when ctx ends.
 func (c *Client) watchSync(ctx context.Context, end context.CancelCauseFunc) {
 	for failed := 0; failed < pingFailures; failed++ {
 		select {
@@ -190,8 +192,8 @@ func askFor[T any](ctx context.Context, c *Client, method, path string, q any) (
 	return answer, nil
 }
 
-// receive calls fn with each value of a response that is a stream. It fails with the sync's error, or with errBroken if
-// the stream is incomplete.
+// receive calls fn with each value of a response that is a stream. It fails with the larder sync's error, or with
+// errBroken if the stream is incomplete.
 func receive[T any](ctx context.Context, c *Client, path string, q any, fn func(T) error) error {
 	resp, err := c.send(ctx, http.MethodGet, path, q)
 	if err != nil {
@@ -213,8 +215,8 @@ func receive[T any](ctx context.Context, c *Client, path string, q any, fn func(
 	}
 }
 
-// send sends a request with the query q. It returns a response with status 200, or the error of the sync. The host in
-// the URL is ignored, since all connections lead to the socket.
+// send sends a request with the query q. It returns a response with status 200, or the error of the larder sync. The
+// host in the URL is ignored, since all connections lead to the socket.
 func (c *Client) send(ctx context.Context, method, path string, q any) (*http.Response, error) {
 	text, err := json.Marshal(q)
 	if err != nil {

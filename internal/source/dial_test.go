@@ -29,8 +29,8 @@ func silent(t *testing.T, storePath string) string {
 	return socket
 }
 
-// TestDialOfAStoppedSync checks that Dial fails with ErrNoAnswer if the sync does not answer in time, and that it ends
-// when its context ends.
+// TestDialOfAStoppedSync checks that Dial fails with ErrNoAnswer if the larder sync does not answer in time, and that
+// it ends when its context ends.
 func TestDialOfAStoppedSync(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.db")
 	silent(t, path)

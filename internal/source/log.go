@@ -47,7 +47,7 @@ type Logged struct {
 	Time time.Time
 }
 
-// Logger is a Source that can return recorded changes: a store's file, or the sync that holds it.
+// Logger is a Source that can return recorded changes: a store's file, or the larder sync that holds it.
 type Logger interface {
 	// Log calls fn with the latest change of each changed object, in the order of these changes. If an object changes
 	// meanwhile, fn may be called for it twice. from is the time since which all changes are recorded, at the earliest

@@ -18,7 +18,7 @@ import (
 
 // Options are the options of Open. The zero value is valid.
 type Options struct {
-	// Wait is how long Open retries while the file is locked and no process answers on the socket: a sync may be
+	// Wait is how long Open retries while the file is locked and no process answers on the socket: a larder sync may be
 	// starting or stopping. Default 3 s; a negative value means no retries.
 	Wait time.Duration
 	// Waiting is called once if Open still retries after half a second. It may be nil.
@@ -59,8 +59,8 @@ func (e *HeldError) Error() string {
 // Unwrap lets errors.Is find store.ErrLocked, and the error of the connection to the socket.
 func (e *HeldError) Unwrap() []error { return []error{store.ErrLocked, e.Err} }
 
-// Open opens the store or snapshot at path for reading; the first bytes of the file say which it is. If a sync holds
-// the store, Open connects to that sync.
+// Open opens the store or snapshot at path for reading; the first bytes of the file say which it is. If a larder sync
+// holds the store, Open connects to that sync.
 func Open(ctx context.Context, path string, o Options) (Source, error) {
 	if is, err := snapshot.Is(path); err == nil && is { // opening the store returns the error for an unusable path
 		return OpenSnapshot(ctx, path, o)

@@ -46,7 +46,8 @@ type failure struct {
 	Unreadable *UnreadableError     `json:"unreadable,omitempty"`
 }
 
-// ErrOtherVersion says that this program and the sync that holds the store have incompatible versions of the protocol.
+// ErrOtherVersion says that this program and the larder sync that holds the store have incompatible versions of the
+// protocol.
 var ErrOtherVersion = errors.New("another version of larder")
 
 // codes are the kinds of errors that a client must recognize, by their code in the protocol. No error is of two kinds.
@@ -104,14 +105,14 @@ func unknownPath(sync Sync, r *http.Request) failure {
 		"for larder %s: run both of one version", sync.Version, r.URL.Path, client)}
 }
 
-// wireError is an error that the sync has sent. Its message already contains the text of the field is, the error's
-// kind.
+// wireError is an error that the larder sync has sent. Its message already contains the text of the field is, the
+// error's kind.
 type wireError struct {
 	message string
 	is      error
 }
 
-// OfSync reports whether err occurred in the sync that sent it over the socket, not in this process.
+// OfSync reports whether err occurred in the larder sync that sent it over the socket, not in this process.
 func OfSync(err error) bool { return errors.As(err, new(*wireError)) }
 
 func (e *wireError) Error() string { return e.message }

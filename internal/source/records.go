@@ -8,7 +8,7 @@ import (
 )
 
 // Records returns the data of src as a snapshot.Source, for a new snapshot or a comparison: the records of a snapshot
-// or store, or the entries of a running sync, which include collections that are kept in memory only.
+// or store, or the entries of a running larder sync, which include collections that are kept in memory only.
 func Records(src Source) snapshot.Source {
 	switch src := src.(type) {
 	case *Snapshot:

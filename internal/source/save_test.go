@@ -18,8 +18,8 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// TestSnapshotThroughTheSocket checks that a snapshot arrives unchanged if a running sync takes it, and that the store
-// of that sync stays usable.
+// TestSnapshotThroughTheSocket checks that a snapshot arrives unchanged if a running larder sync takes it, and that the
+// store of that sync stays usable.
 func TestSnapshotThroughTheSocket(t *testing.T) {
 	ctx := context.Background()
 	st, err := store.Open(filepath.Join(t.TempDir(), "s"), store.Options{})
@@ -53,8 +53,8 @@ func TestSnapshotThroughTheSocket(t *testing.T) {
 	}
 }
 
-// TestSnapshotThroughTheSocketFails checks that an error of the sync while it takes a snapshot reaches the client, both
-// before and after the first byte, and that no file is left.
+// TestSnapshotThroughTheSocketFails checks that an error of the larder sync while it takes a snapshot reaches the
+// client, both before and after the first byte, and that no file is left.
 func TestSnapshotThroughTheSocketFails(t *testing.T) {
 	ctx := context.Background()
 	failure := errors.New("the disk is full of sand")
@@ -89,8 +89,8 @@ func TestSnapshotThroughTheSocketFails(t *testing.T) {
 	}
 }
 
-// TestKindsOfErrorsThroughTheSocket checks that a client receives the kind and the text of the sync's error, both
-// before and after the first byte of a response.
+// TestKindsOfErrorsThroughTheSocket checks that a client receives the kind and the text of the larder sync's error,
+// both before and after the first byte of a response.
 func TestKindsOfErrorsThroughTheSocket(t *testing.T) {
 	src := &fakeSource{}
 	client, _ := serve(t, src)
@@ -113,7 +113,8 @@ func TestKindsOfErrorsThroughTheSocket(t *testing.T) {
 	}
 }
 
-// TestRecordsOfEverySource checks that Records returns equal objects from a store, a running sync and a snapshot.
+// TestRecordsOfEverySource checks that Records returns equal objects from a store, a running larder sync and a
+// snapshot.
 func TestRecordsOfEverySource(t *testing.T) {
 	ctx := context.Background()
 	path := filepath.Join(t.TempDir(), "s")

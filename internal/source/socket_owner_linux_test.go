@@ -19,7 +19,7 @@ const (
 	somebody = 65533
 )
 
-// listenAs listens on a socket at path, as a process of the user uid would, and answers like a sync.
+// listenAs listens on a socket at path, as a process of the user uid would, and answers like a larder sync.
 func listenAs(t *testing.T, uid int, path string) {
 	t.Helper()
 	type result struct {

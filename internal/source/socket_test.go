@@ -201,8 +201,8 @@ func (f *fakeSync) dial(t *testing.T) *Client {
 	return client
 }
 
-// TestAnotherVersion checks that the error has both versions if the sync and the client have different versions of the
-// protocol.
+// TestAnotherVersion checks that the error has both versions if the larder sync and the client have different versions
+// of the protocol.
 func TestAnotherVersion(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	l, err := Listen(path)

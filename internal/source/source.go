@@ -18,10 +18,10 @@ import (
 // ErrNoCollection says that the store has no collection with the requested id.
 var ErrNoCollection = errors.New("no such collection in the store")
 
-// Source is the data that commands read: from a store's file, from the sync that has locked the file, or from a
+// Source is the data that commands read: from a store's file, from the larder sync that has locked the file, or from a
 // snapshot.
 type Source interface {
-	// Status describes the file, its collections, and the sync that has locked the file, if any.
+	// Status describes the file, its collections, and the larder sync that has locked the file, if any.
 	Status(ctx context.Context) (Status, error)
 	// Entries calls fn with each entry that q selects, in key order, and returns the first error. fn may keep the
 	// entries. If the named object does not exist, fn is not called, and there is no error. After damage Entries
@@ -30,7 +30,7 @@ type Source interface {
 	Entries(ctx context.Context, q Query, fn func(entry.Entry) error) error
 	// Check verifies the whole file, and reports damage.
 	Check(ctx context.Context) (store.Report, error)
-	// Close closes the file or the connection to the sync.
+	// Close closes the file or the connection to the larder sync.
 	Close() error
 }
 

@@ -20,14 +20,15 @@ type Status struct {
 	// Bytes is the size of the file, and FreeBytes the size of its free pages, in bytes.
 	Bytes     int64 `json:"bytes"`
 	FreeBytes int64 `json:"freeBytes"`
-	// WrittenBytes is how many bytes the running sync has written to the file, in whole pages; 0 if no sync runs.
+	// WrittenBytes is how many bytes the running larder sync has written to the file, in whole pages; 0 if no sync
+	// runs.
 	WrittenBytes int64 `json:"writtenBytes,omitempty"`
 	// Error is why changes cannot be written to the store's file; empty if they can be.
 	Error string `json:"error,omitempty"`
 	// Sync is the process that has locked the store's file; nil if there is none.
 	Sync *Sync `json:"sync,omitempty"`
-	// ServeMemory is the memory budget of a sync that serves objects over the Kubernetes API; nil if it does not serve
-	// them.
+	// ServeMemory is the memory budget of a larder sync that serves objects over the Kubernetes API; nil if it does not
+	// serve them.
 	ServeMemory *ServeMemory `json:"serveMemory,omitempty"`
 	// Snapshot is the description in a snapshot's file; nil for a store.
 	Snapshot    *SnapshotInfo `json:"snapshot,omitempty"`
@@ -39,13 +40,13 @@ type Sync struct {
 	PID     int       `json:"pid"`
 	Version string    `json:"version"`
 	Started time.Time `json:"started"`
-	// Listen is the address at which the sync serves its health and metrics; empty if it does not serve them.
+	// Listen is the address at which the larder sync serves its health and metrics; empty if it does not serve them.
 	Listen string `json:"listen,omitempty"`
 	// Metrics is the URL of the metrics, if they are served at another address than Listen.
 	Metrics string `json:"metrics,omitempty"`
 }
 
-// ServeMemory is the memory budget of a running sync for the responses of its Kubernetes API.
+// ServeMemory is the memory budget of a running larder sync for the responses of its Kubernetes API.
 type ServeMemory struct {
 	Bytes     int64 `json:"bytes"`
 	UsedBytes int64 `json:"usedBytes"`
@@ -81,7 +82,7 @@ type Collection struct {
 	// were stored before there was a key are still in the file, unencrypted.
 	Sealed    bool `json:"sealed,omitempty"`
 	PlainText bool `json:"plainText,omitempty"`
-	// Persistent is false if a running sync keeps the objects in memory only, not in the file.
+	// Persistent is false if a running larder sync keeps the objects in memory only, not in the file.
 	Persistent      bool   `json:"persistent"`
 	Objects         int    `json:"objects"`
 	ResourceVersion string `json:"resourceVersion"`
@@ -107,7 +108,7 @@ type Collection struct {
 	Handlers []Handler `json:"handlers,omitempty"`
 	// Changes describes the changelog that larder watch --since reads; nil if there is none.
 	Changes *Changes `json:"changes,omitempty"`
-	// Live describes the mirror of the collection in a running sync; nil if no sync mirrors the collection.
+	// Live describes the mirror of the collection in a running larder sync; nil if no sync mirrors the collection.
 	Live *Live `json:"live,omitempty"`
 	// TakenAt is when the snapshot was taken; zero for a store.
 	TakenAt time.Time `json:"takenAt,omitzero"`
@@ -160,18 +161,18 @@ func handlersOf(infos []consumer.Info) []Handler {
 	return all
 }
 
-// Live describes how a running sync mirrors a collection.
+// Live describes how a running larder sync mirrors a collection.
 type Live struct {
-	// Encoding is the encoding that the sync requests from the API server: "protobuf", or "JSON", possibly with the
-	// reason.
+	// Encoding is the encoding that the larder sync requests from the API server: "protobuf", or "JSON", possibly with
+	// the reason.
 	Encoding string `json:"encoding"`
 	// Source says where the collection's present objects come from: none, disk or live; see informer.Source.
 	Source string `json:"source"`
-	// Since is when Source last changed while the sync was running.
+	// Since is when Source last changed while the larder sync was running.
 	Since  time.Time `json:"since,omitzero"`
 	Synced bool      `json:"synced"`
-	// ListOnly says that the API server allows the sync to list the resource, but not to watch it. The objects come
-	// from the last list. See reflector.Status.
+	// ListOnly says that the API server allows the larder sync to list the resource, but not to watch it. The objects
+	// come from the last list. See reflector.Status.
 	ListOnly bool `json:"listOnly,omitempty"`
 	// NoNamespace says that the collection's namespace does not exist on the API server.
 	NoNamespace bool `json:"noNamespace,omitempty"`
@@ -188,21 +189,21 @@ type Live struct {
 	// Pages is the number of requests that all lists together have made.
 	Pages   int `json:"pages"`
 	Watches int `json:"watches"`
-	// BytesReceived is the size of the API server's responses for this resource since the sync was started, compressed
-	// as received.
+	// BytesReceived is the size of the API server's responses for this resource since the larder sync was started,
+	// compressed as received.
 	BytesReceived int64 `json:"bytesReceived"`
 	// Pending is the number of received events that are not stored yet. Skipped is the number of objects that could not
 	// be stored.
 	Pending int `json:"pending"`
 	Skipped int `json:"skipped"`
-	// Rewriting is why the sync must list the objects again to store them in another form; empty if it need not.
+	// Rewriting is why the larder sync must list the objects again to store them in another form; empty if it need not.
 	Rewriting string `json:"rewriting,omitempty"`
-	// Unguarded lists kinds of changes on the API server that the sync would not notice, with the reasons.
+	// Unguarded lists kinds of changes on the API server that the larder sync would not notice, with the reasons.
 	Unguarded []string `json:"unguarded,omitempty"`
 	// Error is why the connection to the API server or the store is degraded; empty if neither is.
 	Error string `json:"error,omitempty"`
 	// Uncommitted says that the collection has changed since the last commit, and that commits fail. Commands read the
-	// file, whose objects and LastContact are then older than the sync's.
+	// file, whose objects and LastContact are then older than the larder sync's.
 	Uncommitted bool `json:"uncommitted,omitempty"`
 	// Forbidden has commands that show which of the required verbs the API server denies. It is set while the API
 	// server responds with 403 and the collection is not live.

@@ -45,7 +45,7 @@ type WatchQuery struct {
 	Since *uint64
 }
 
-// Watcher is a Source that can send changes: a store's file, or the sync that has locked it. A snapshot does not
+// Watcher is a Source that can send changes: a store's file, or the larder sync that has locked it. A snapshot does not
 // change.
 type Watcher interface {
 	// Watch calls fn for each change of a selected object, at least once, and in order for each object. The first event
@@ -53,22 +53,22 @@ type Watcher interface {
 	// have been sent. Several changes of an object in quick succession may be combined into one.
 	//
 	// Watch returns the cause of ctx when ctx ends, or the error of fn. It returns ErrNotLive when all events are sent
-	// and no sync mirrors the collection. It returns consumer.ErrNotKept or *consumer.SinceError if changes after Since
-	// are not available, and ErrSlow or ErrStopping if the sync ends the watch.
+	// and no larder sync mirrors the collection. It returns consumer.ErrNotKept or *consumer.SinceError if changes
+	// after Since are not available, and ErrSlow or ErrStopping if the sync ends the watch.
 	Watch(ctx context.Context, q WatchQuery, fn func(Event) error) error
 }
 
 // Errors that end watches.
 var (
-	// ErrNotLive says that all events have been sent, and that no sync mirrors the collection, so that it does not
-	// change.
+	// ErrNotLive says that all events have been sent, and that no larder sync mirrors the collection, so that it does
+	// not change.
 	ErrNotLive = errors.New("no sync mirrors it, so it does not change")
-	// ErrSlow says that the sync has dropped the watch of a collection without a changelog, because its reader took no
-	// events for too long.
+	// ErrSlow says that the larder sync has dropped the watch of a collection without a changelog, because its reader
+	// took no events for too long.
 	ErrSlow = errors.New("the reader of the watch was too slow, and changes were left out")
-	// ErrStopping says that the sync that sends the events is stopping.
+	// ErrStopping says that the larder sync that sends the events is stopping.
 	ErrStopping = errors.New("the sync that was watched has stopped")
-	// ErrSilent says that the sync that sends the events has not answered for half a minute.
+	// ErrSilent says that the larder sync that sends the events has not answered for half a minute.
 	ErrSilent = errors.New("the sync that was watched does not answer any more")
 
 	errListSince = errors.New("a watch begins with the list or after a number, not with both")

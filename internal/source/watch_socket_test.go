@@ -156,8 +156,8 @@ func TestDeadClientOfAWatch(t *testing.T) {
 	<-ended
 }
 
-// TestDeadSyncOfAWatch checks that the client ends a watch if the sync no longer answers. While the sync answers, the
-// watch continues even without events.
+// TestDeadSyncOfAWatch checks that the client ends a watch if the larder sync no longer answers. While the sync
+// answers, the watch continues even without events.
 func TestDeadSyncOfAWatch(t *testing.T) {
 	for _, alive := range []bool{false, true} {
 		asked, enough := make(chan struct{}, 100), make(chan struct{})

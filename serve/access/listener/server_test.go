@@ -412,7 +412,7 @@ func TestHalfOpenConnections(t *testing.T) {
 			}
 		}
 	}
-	for i, c := range half[:900] { // closed before their read deadlines
+	for i, c := range half[:900] { // the server closes them before their read deadlines
 		if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Fatalf("connection %d: %v", i, err)
 		}
