@@ -17,7 +17,7 @@ import (
 // with the same format. It is safe for concurrent use.
 type frames struct {
 	mu    sync.Mutex
-	made  map[frameKey]*frame // encoded events; guarded by mu, like order and bytes
+	made  map[frameKey]*frame // the encoded events; guarded by mu, like order and bytes
 	order []frameKey          // the keys of made, oldest first
 	bytes int
 }

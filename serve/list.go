@@ -300,7 +300,7 @@ func (q *request) renderAll(entries []entry.Entry, needs []int64) (items [][]byt
 	now := time.Now()
 	parallel.Each(len(entries), cost, func(i int) {
 		need := min(needs[i], rendering)
-		_ = working.Acquire(context.Background(), need) // fails only if its context ends
+		_ = working.Acquire(context.Background(), need) // cannot fail: its context never ends
 		defer working.Release(need)
 		items[i], errs[i] = q.collection.item(q.format, entries[i], false, now)
 	})

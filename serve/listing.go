@@ -31,9 +31,10 @@ type listing struct {
 	options *listOptions
 	selects func(entry.Entry) (bool, error)
 
-	// at is the position of that state in the collection's history of changes. If it is zero, the first page sets it.
+	// at is the position, in the collection's history of changes, of the state that the list shows. If it is zero, the
+	// first page sets it.
 	at history.Position
-	rv string // the resourceVersion of that state
+	rv string // resourceVersion of the state that the list shows
 	// begun is the state of the collection when the first page was read, possibly in an earlier pass over the same
 	// list.
 	begun *entry.Info

@@ -176,7 +176,7 @@ func (w *world) create(pods ...*corev1.Pod) {
 	}
 }
 
-// fill creates n pods on the API server, in the namespaces a and b, and waits until they are mirrored.
+// fill creates n pods on the API server, in the namespaces a and b, and waits until all pods are mirrored.
 func (w *world) fill(n int) {
 	w.t.Helper()
 	for i := range n {

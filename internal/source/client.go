@@ -185,7 +185,7 @@ func askFor[T any](ctx context.Context, c *Client, method, path string, q any) (
 	if err != nil {
 		return answer, err
 	}
-	defer func() { _ = resp.Body.Close() }() // nothing was written that an error could lose
+	defer func() { _ = resp.Body.Close() }() // the response was only read: an error loses nothing
 	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil {
 		return answer, broken(ctx, err)
 	}
@@ -200,7 +200,7 @@ func receive[T any](ctx context.Context, c *Client, path string, q any, fn func(
 		return err
 	}
 	in := &body{ctx, resp}
-	defer func() { _ = in.Close() }() // nothing was written that an error could lose
+	defer func() { _ = in.Close() }() // the response was only read: an error loses nothing
 	dec := gob.NewDecoder(bufio.NewReaderSize(in, streamBuffer))
 	for {
 		var value T
@@ -232,7 +232,7 @@ func (c *Client) send(ctx context.Context, method, path string, q any) (*http.Re
 	if err != nil || resp.StatusCode == http.StatusOK {
 		return resp, err
 	}
-	defer func() { _ = resp.Body.Close() }() // nothing was written that an error could lose
+	defer func() { _ = resp.Body.Close() }() // the response was only read: an error loses nothing
 	var f failure
 	if json.NewDecoder(io.LimitReader(resp.Body, maxTrailer)).Decode(&f) != nil || f.err() == nil {
 		f = failure{Code: codeOtherVersion, Error: fmt.Sprintf("the sync that holds the store answers %s with %s: it is "+

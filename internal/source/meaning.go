@@ -81,7 +81,7 @@ func newWords(all []Collection, d *facts.Discovery) *words {
 			w.stored = append(w.stored, c.Named())
 		}
 	}
-	known = append(known, w.stored...) // after the server's own, which take precedence
+	known = append(known, w.stored...) // resources of the server take precedence over stored ones
 	order := d.Order()
 	compare := func(a, b Resource) int { return order.Resources(a.GroupVersionResource, b.GroupVersionResource) }
 	slices.SortStableFunc(known, compare)

@@ -41,7 +41,7 @@ type failure struct {
 	Error string `json:"error,omitempty"`
 	// Code is the kind of the error, as in the map codes. It is empty if the client need not know the kind.
 	Code string `json:"code,omitempty"`
-	// Since and Unreadable are the error itself, if it is of that type.
+	// Since and Unreadable are the error itself, if it is a SinceError or an UnreadableError.
 	Since      *consumer.SinceError `json:"since,omitempty"`
 	Unreadable *UnreadableError     `json:"unreadable,omitempty"`
 }

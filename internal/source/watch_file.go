@@ -46,7 +46,7 @@ func (f *File) watch(ctx context.Context, q WatchQuery, fn func(Event) error) er
 	case live || q.Since != nil:
 		return fmt.Errorf("changes of %s: %w", info.Identity, consumer.ErrNotKept)
 	default:
-		w.at = 0 // without a changelog nothing can resume at an offset
+		w.at = 0 // without a changelog, no watch can resume at an offset
 	}
 	if err := w.begin(ctx); err != nil {
 		return err

@@ -7,7 +7,7 @@ const (
 	Added   = "added"
 	Removed = "removed"
 	Changed = "changed"
-	// Replaced means that the object was deleted, and another one created under its name.
+	// Replaced means that the object was deleted, and a new object was created under the same name.
 	Replaced = "replaced"
 )
 

@@ -92,7 +92,7 @@ func (s *served) start(t testing.TB, l net.Listener) (stop func()) {
 		_ = s.Close()
 		running.Wait()
 		if _, fake := l.(*pipes); fake {
-			time.Sleep(time.Minute) // by then net/http's goroutines have closed the connections
+			time.Sleep(time.Minute) // within a minute net/http closes its connections
 		}
 	}
 }
@@ -174,7 +174,7 @@ func TestSlowClients(t *testing.T) {
 		}
 		check("a slow body", conn, time.Minute)
 
-		conn = handshake() // the same without a token: the body is not read
+		conn = handshake() // sends an incomplete body without a token, which is not read
 		if _, err := io.WriteString(conn, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\nx"); err != nil {
 			t.Fatal(err)
 		}
