@@ -55,7 +55,8 @@ func TestTightLoop(t *testing.T) {
 		}
 		s := startSync(t, env.Vars, c.kubeconfig, path)
 		if life%6 >= 4 {
-			// only these runs wait until the sync is live; the others end at any step: open, discovery, resume
+			// only these runs wait until the sync is live; in all other runs the sync ends at any step: open,
+			// discovery, resume
 			s.waitLive(t)
 		} else {
 			time.Sleep(time.Duration(random.IntN(150_000)) * time.Microsecond)

@@ -86,7 +86,7 @@ func execute(ctx context.Context, args []string, s command.IO) (*cobra.Command, 
 	return cmd, command.ExitCode(err)
 }
 
-// report prints an error and its hint.
+// report prints an error, and below it the error's hint for the user.
 func report(w io.Writer, err error) {
 	if err == nil || errors.Is(err, command.ErrSilent) {
 		return
@@ -108,7 +108,7 @@ func terminalSize(f *os.File) (width, height int) {
 	return width, height
 }
 
-// lockedWriter is an io.Writer for concurrent use.
+// lockedWriter is an io.Writer that several goroutines may use at the same time.
 type lockedWriter struct {
 	mu sync.Mutex
 	w  io.Writer // guarded by mu

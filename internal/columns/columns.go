@@ -15,8 +15,8 @@ import (
 type Columns struct {
 	definitions []metav1.TableColumnDefinition
 	cells       func(o object, now time.Time) []any
-	byDefault   bool // the result of ByDefault
-	unknown     bool // the negated result of Known
+	byDefault   bool // true if API servers have no columns of their own for the resource
+	unknown     bool // true if the resource's own columns are unknown
 	sortedBy    string
 }
 

@@ -121,8 +121,8 @@ var ingresses = kind{
 	},
 }
 
-// hosts returns the first host names of the rules, joined, and the number of the others. As in kubectl, that number
-// also counts rules without a host.
+// hosts returns the first host names in an Ingress's rules, joined, and the number of further rules. As in kubectl,
+// that number also counts rules without a host.
 func hosts(o object) string {
 	rules := o.list("spec", "rules")
 	var first []string

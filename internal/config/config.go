@@ -34,7 +34,7 @@ type Config struct {
 	// Listen is the host:port of the health and metrics endpoints; "" if they are off. The host is never empty.
 	Listen string
 	Ready  Ready
-	// Schemas enables storing the server's OpenAPI schemas.
+	// Schemas enables storing the server's OpenAPI schemas in the store.
 	Schemas bool
 	// Kubeconfig and Context have the meaning of kubectl's flags of the same names. If they are empty, kubectl's
 	// defaults apply.

@@ -31,7 +31,7 @@ type Limiter struct {
 	mu              sync.Mutex
 	closed          bool                     // true after Close; guarded by mu, like all fields below
 	open            map[net.Conn]*connection // all open connections that the limiter has admitted
-	unauthenticated int                      // number of unauthenticated connections
+	unauthenticated int                      // number of open connections that are not authenticated
 	addresses       map[netip.Addr]*address  // the remote addresses that have unauthenticated connections
 	// byCount[n] is the list of *address with n unauthenticated connections, in the order in which they reached n.
 	byCount []*list.List

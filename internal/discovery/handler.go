@@ -29,7 +29,7 @@ type Options struct {
 	NotFound http.Handler
 }
 
-// Handler answers requests for discovery.
+// Handler is the HTTP handler of the discovery paths: /api, /apis, /version and /openapi/v3.
 type Handler struct {
 	o       Options
 	groups  []group
@@ -126,7 +126,7 @@ func (h *Handler) Complete(path string) bool {
 	return h.find(parts) != nil
 }
 
-// root answers /api and /apis.
+// root answers requests for /api and /apis, the lists of versions and groups.
 func (h *Handler) root(w http.ResponseWriter, r *http.Request, core bool) {
 	accepted, ok := negotiate(r, true)
 	switch {
@@ -150,7 +150,7 @@ func (h *Handler) root(w http.ResponseWriter, r *http.Request, core bool) {
 	}
 }
 
-// part answers /api/v1, /apis/G and /apis/G/V.
+// part answers requests for /api/v1, /apis/G and /apis/G/V, the documents of one group or version.
 func (h *Handler) part(w http.ResponseWriter, r *http.Request, path []string) {
 	document := h.find(path)
 	if document == nil {
@@ -210,7 +210,7 @@ func (h *Handler) notFound(w http.ResponseWriter, r *http.Request) {
 		Message: "the server could not find the requested resource"})
 }
 
-// version answers /version.
+// version answers requests for /version, with the server's version.
 func (h *Handler) version(w http.ResponseWriter, r *http.Request) {
 	if accept := r.Header.Get("Accept"); accept != "" {
 		if !accepts(accept, runtime.ContentTypeJSON) {

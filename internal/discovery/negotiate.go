@@ -16,7 +16,7 @@ import (
 // aggregatedKind is the kind that clients request if they want all of discovery in one document.
 var aggregatedKind = apidiscoveryv2.SchemeGroupVersion.WithKind("APIGroupDiscoveryList")
 
-// mediaTypes are JSON, YAML and protobuf.
+// mediaTypes are the media types in which documents can be sent: JSON, YAML and protobuf.
 var mediaTypes = newMediaTypes()
 
 func newMediaTypes() []runtime.SerializerInfo {

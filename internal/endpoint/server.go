@@ -33,7 +33,7 @@ type Check struct {
 	Problem string
 }
 
-// Options are the options of New.
+// Options say which checks and metrics a Server serves.
 type Options struct {
 	// Ready returns the checks for /readyz. It is called for each request, concurrently, and must not block. Default:
 	// no checks, which means ready.
@@ -50,7 +50,7 @@ type Server struct {
 	handlers sync.WaitGroup
 }
 
-// New returns a server. It starts nothing.
+// New returns a Server of health and metrics endpoints. It starts nothing.
 func New(o Options) *Server {
 	s := &Server{o: o}
 	mux := http.NewServeMux()

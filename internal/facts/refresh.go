@@ -277,7 +277,7 @@ func (r *refresh) fetchOne(
 	return nil
 }
 
-// putSchema compresses and stores a schema.
+// putSchema compresses an OpenAPI schema and stores it.
 func (r *refresh) putSchema(ctx context.Context, gv schema.GroupVersion, hash string, data []byte) error {
 	if !json.Valid(data) {
 		return errors.New("it is no JSON")

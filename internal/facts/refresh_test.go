@@ -328,8 +328,8 @@ func TestPartOfDiscovery(t *testing.T) {
 	}
 }
 
-// TestUnreadable checks that Read reports unreadable documents and returns the others, and that a refresh requests them
-// again.
+// TestUnreadable checks that Read reports unreadable documents and returns the facts in all other documents, and that a
+// refresh requests the unreadable documents again.
 func TestUnreadable(t *testing.T) {
 	a, m := newAPI(), facts.Memory{}
 	ask := facts.Ask{Client: a.client(t), Of: []schema.GroupVersion{coreV1, appsV1}, Schemas: true}
@@ -369,7 +369,7 @@ func TestVersionAsText(t *testing.T) {
 	}
 }
 
-// TestCarried checks which documents a snapshot includes.
+// TestCarried checks which documents with facts about the server a snapshot contains.
 func TestCarried(t *testing.T) {
 	a, m := newAPI(), facts.Memory{"program's": []byte("own"), "openapi/nonsense": nil, "openapi/apis/apps": nil}
 	ask := facts.Ask{Client: a.client(t), Of: []schema.GroupVersion{coreV1, appsV1, batchV1}, Schemas: true}

@@ -12,7 +12,7 @@ import (
 
 // Documents reads documents by name. It is a *store.Store or a *snapshot.File.
 type Documents interface {
-	// Documents returns the names, sorted.
+	// Documents returns the names of all documents, sorted.
 	Documents(ctx context.Context) ([]string, error)
 	// Document returns the content of a document; nil if there is none of that name.
 	Document(ctx context.Context, name string) ([]byte, error)

@@ -73,7 +73,7 @@ func (a *api) asked() []string {
 	return paths
 }
 
-// document returns the schema of a group-version.
+// document returns the OpenAPI schema that the fake server has of a group-version.
 func document(path, hash string) string {
 	return fmt.Sprintf(`{"openapi":"3.0.0","path":%q,"hash":%q,"schemas":%q}`, path, hash, strings.Repeat("schema", 100))
 }

@@ -10,7 +10,8 @@ import (
 
 const env = "LARDER_TEST_RESIDENCY"
 
-// FromEnv returns the residency in LARDER_TEST_RESIDENCY; All if it is not set, and an error if it is invalid.
+// FromEnv returns the residency, that is, whether informers keep decoded objects in memory, from LARDER_TEST_RESIDENCY.
+// Default: All. It fails if the value is invalid.
 func FromEnv() (store.Residency, error) {
 	text := os.Getenv(env)
 	switch text {
@@ -22,7 +23,8 @@ func FromEnv() (store.Residency, error) {
 	return store.All, fmt.Errorf("%s=%q names no residency; set it to All or None", env, text)
 }
 
-// Of returns the residency that the environment variable selects, and fails the test if its value is invalid.
+// Of returns the residency, that is, whether informers keep decoded objects in memory, that FromEnv returns. It fails
+// the test if LARDER_TEST_RESIDENCY is invalid.
 func Of(t testing.TB) store.Residency {
 	t.Helper()
 	r, err := FromEnv()

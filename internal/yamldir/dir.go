@@ -64,7 +64,7 @@ func (d *Dir) Put(file string, text []byte) error {
 	return d.root.Rename(unfinished, file)
 }
 
-// Close releases the directory.
+// Close closes the directory. The files stay.
 func (d *Dir) Close() error {
 	if d.root == nil {
 		return nil

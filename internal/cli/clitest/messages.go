@@ -13,7 +13,7 @@ var (
 	// commandLine matches the beginning of a command line, of larder or another program, in a message.
 	commandLine = regexp.MustCompile(
 		`(?:^|[ (":])(larder( snapshot)? [a-z][a-z-]*|kubectl|age-keygen|minisign|kill|rm|mv|systemd-run)\b`)
-	// flagOf matches a flag and captures it.
+	// flagOf matches a command-line flag in a text, and captures the flag.
 	flagOf = regexp.MustCompile(`(?:^|[ ("])(--[a-z][a-z-]*[a-z]|-[a-zA-Z])(?:[^a-zA-Z0-9%-]|$)`)
 	// clauseEnd matches the end of a command line within a sentence of a message.
 	clauseEnd = regexp.MustCompile(`;|\. |, or `)

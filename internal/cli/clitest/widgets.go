@@ -28,7 +28,7 @@ func StartWithWidgets(t *testing.T) *fakeapi.Server {
 	return server
 }
 
-// WidgetDefinition returns the CustomResourceDefinition of widgets.
+// WidgetDefinition returns a CustomResourceDefinition of the resource widgets.
 func WidgetDefinition() *unstructured.Unstructured {
 	column := func(name, path string) map[string]any {
 		return map[string]any{"name": name, "type": "string", "jsonPath": path, "priority": int64(1),

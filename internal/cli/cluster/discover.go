@@ -70,7 +70,7 @@ func (o *Offers) lacks(gv schema.GroupVersion) bool {
 	return ok
 }
 
-// Lacks reports whether the server has no version of a resource, while it has described all versions of its group.
+// Lacks reports whether the server has described all versions of an API group, and none of them has the resource.
 func (o *Offers) Lacks(of schema.GroupResource) bool {
 	failed, _ := discovery.GroupDiscoveryFailedErrorGroups(o.Failed)
 	for gv := range failed {

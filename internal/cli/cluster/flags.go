@@ -14,7 +14,7 @@ import (
 type Flags struct {
 	Kubeconfig string
 	Overrides  clientcmd.ConfigOverrides
-	asExtra    []string // KEY=VALUE
+	asExtra    []string // extra user info to impersonate, each as KEY=VALUE
 	loader     func() clientcmd.ClientConfig
 }
 

@@ -24,7 +24,7 @@ type codedError struct {
 
 func (e codedError) Unwrap() error { return e.error }
 
-// usageError marks an error as wrong usage.
+// usageError marks an error as wrong usage of the command line (exit code 2).
 type usageError struct{ error }
 
 // Usage marks err as wrong usage of the command line, which has exit code 2.

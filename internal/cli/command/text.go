@@ -29,7 +29,7 @@ func Within(objects, collections int) string {
 	return fmt.Sprintf("%s in %s", CountedObjects(objects), Counted(collections, "collection"))
 }
 
-// PrintJSON prints v as indented JSON.
+// PrintJSON prints v to standard output as indented JSON.
 func PrintJSON(s IO, v any) error {
 	enc := json.NewEncoder(s.Out)
 	enc.SetIndent("", "    ")

@@ -11,7 +11,7 @@ import (
 	"github.com/larder-dev/larder/snapshot/diff"
 )
 
-// Options are the options of Run.
+// Options says which objects and fields Run compares.
 type Options struct {
 	// Filter selects the collections and objects to compare. Default: all of both files.
 	Filter snapshot.Filter

@@ -61,7 +61,7 @@ func NewSide(name, path string, src source.Source, st source.Status, withKey boo
 	return d
 }
 
-// Skip excludes a resource from the comparison.
+// Skip excludes a resource from the comparison of the two files.
 func (d *Side) Skip(gvr schema.GroupVersionResource) { d.skipped = append(d.skipped, gvr) }
 
 // Collections implements snapshot.Source.

@@ -16,8 +16,9 @@ import (
 )
 
 const (
-	// lookEvery is the interval at which a sync checks whether its members differ from the resources of the server.
-	// Only if they may differ it requests discovery: after followFirst, and then with doubled pauses up to followMost.
+	// lookEvery is the interval at which a sync checks whether the resources that it mirrors may differ from those of
+	// the server. Only if they may differ it requests discovery: after followFirst, and then with doubled pauses up to
+	// followMost.
 	lookEvery, followFirst, followMost = time.Second, 2 * time.Second, time.Minute
 )
 
@@ -36,9 +37,10 @@ type follower struct {
 	drop dropper
 }
 
-// follow adjusts the members of the mirror, which are its collections, to the server until ctx ends. It adds members
-// for resources that the server could not describe before or now serves in another version, and ends members of
-// replaced versions. It drops stored collections that are no longer mirrored. start runs a new member.
+// follow keeps the members of the mirror, which are its collections with their informers, in step with the server until
+// ctx ends. It adds members for resources that the server could not describe before or now serves in another version,
+// and ends members of replaced versions. It drops stored collections that are no longer mirrored. start runs a new
+// member.
 func (m *mirror) follow(ctx context.Context, f *follower, start func(*member)) {
 	m.noteMissing(f)
 	m.dropUnnamed(ctx, f, f.now())
@@ -65,15 +67,15 @@ func (m *mirror) follow(ctx context.Context, f *follower, start func(*member)) {
 	}
 }
 
-// outOfStep reports whether the server has not yet described all of its resources in this run, or answers the requests
-// of a member with 404.
+// outOfStep reports whether the server has not yet described all of its resources in this run, or answers 404 to the
+// requests of a mirrored collection.
 func (m *mirror) outOfStep(f *follower) bool {
 	return f.offers == nil || f.offers.Failed != nil || slices.ContainsFunc(m.all(), func(mb *member) bool {
 		return apierrors.IsNotFound(mb.informer.Status().Err)
 	})
 }
 
-// catchUp requests discovery. It adds members for new resources, and ends members of replaced versions.
+// catchUp requests discovery. It starts informers for new resources, and ends those of replaced versions.
 func (m *mirror) catchUp(ctx context.Context, f *follower, start func(*member)) error {
 	infos, err := m.store.Collections(ctx)
 	if err != nil {
@@ -111,7 +113,8 @@ func (m *mirror) catchUp(ctx context.Context, f *follower, start func(*member)) 
 	return nil
 }
 
-// unmirrored returns the collections that the request w includes, that the server can list, and that no member mirrors.
+// unmirrored returns the collections that the request w includes, that the server can list, and that this sync does not
+// mirror yet.
 func (m *mirror) unmirrored(ctx context.Context, f *follower, r *cluster.Resolver, w cluster.Wanted) (all []planned) {
 	served := func(p *member) bool {
 		return slices.ContainsFunc(f.offers.All, func(r input.Resource) bool {
@@ -144,8 +147,8 @@ func (m *mirror) unmirrored(ctx context.Context, f *follower, r *cluster.Resolve
 	return all
 }
 
-// retire ends the members of resource versions that the server has replaced, once members mirror the new versions. The
-// objects stored for the old versions are kept.
+// retire ends the informers of resource versions that the server has replaced, once informers mirror the new versions.
+// The objects stored for the old versions are kept.
 func (m *mirror) retire(ctx context.Context, offers *cluster.Offers) {
 	for _, mb := range m.all() {
 		gvr := mb.identity.GroupVersionResource
@@ -163,7 +166,7 @@ func (m *mirror) retire(ctx context.Context, offers *cluster.Offers) {
 	}
 }
 
-// end removes a member from the mirror and stops its informer.
+// end removes a member, that is, a collection with its informer, from the mirror and stops the informer.
 func (m *mirror) end(mb *member) {
 	m.mu.Lock()
 	m.members = slices.DeleteFunc(slices.Clone(m.members), func(o *member) bool { return o == mb })

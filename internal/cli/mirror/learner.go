@@ -80,8 +80,8 @@ func (l *learner) noteHash(gv schema.GroupVersion, hash string) {
 	}
 }
 
-// run stores facts about the server until ctx ends. They concern the group versions of the members and of all stored
-// collections.
+// run stores facts about the server until ctx ends. It requests those that concern the group versions of the mirrored
+// and of all stored collections.
 func (l *learner) run(ctx context.Context, members []*member) {
 	defer l.server.Close()
 	var of []schema.GroupVersion

@@ -248,7 +248,7 @@ func (t textLines) failed(now time.Time, text string, resources []string) {
 
 func (t textLines) note(text string) { fmt.Fprintln(t.w, "note:", terminal.OneLine(text)) }
 
-// jsonLines writes log lines as JSON records.
+// jsonLines writes the lines of a sync's log as JSON records.
 type jsonLines struct{ logger *slog.Logger }
 
 func (j jsonLines) one(_ time.Time, c source.Collection) {
@@ -273,7 +273,7 @@ func (j jsonLines) failed(_ time.Time, text string, resources []string) {
 
 func (j jsonLines) note(text string) { j.logger.Info(text) }
 
-// noLines writes no log lines.
+// noLines is a log that writes no lines.
 type noLines struct{}
 
 func (noLines) one(time.Time, source.Collection)   {}

@@ -35,7 +35,7 @@ type mirror struct {
 	*source.File
 	store   *store.Store
 	learner *learner // stores facts about the server, such as its schemas; nil disables that
-	// adds and ends members as the server's resources change; nil keeps the members as they are
+	// starts and ends informers when the server's resources change; nil keeps the first informers
 	follower *follower
 	memory   *serve.Memory // the memory budget for responses of the served API; nil if nothing is served
 	// note logs a message that is not an error.
@@ -66,7 +66,7 @@ type member struct {
 	// because the informer waits until its watches' handlers have returned.
 	watchable  context.Context
 	endWatches context.CancelCauseFunc
-	// stop stops this member and no other; run sets it.
+	// stop stops the informer of this collection and no other; run sets it.
 	stop     context.CancelFunc
 	wanted   cluster.Wanted
 	keeps    bool // true if the file keeps a changelog of the collection
@@ -86,7 +86,7 @@ type memberOptions struct {
 	observer informer.Observer
 	// history is the size in bytes of the changes that each informer keeps in memory for watches; see informer.Options.
 	history int
-	// schemas enables storing the server's schemas.
+	// schemas enables storing the server's OpenAPI schemas.
 	schemas bool
 	// learner is notified of the hashes of OpenAPI schemas; nil without a learner.
 	learner *learner
@@ -178,8 +178,8 @@ func (m *mirror) run(ctx context.Context) error {
 	return errors.Join(m.failed...)
 }
 
-// runMember runs one member until ctx ends. If its informer gives up before that, it ends all other members by calling
-// cancel.
+// runMember runs the informer of one collection until ctx ends. If the informer gives up before that, it ends all other
+// informers by calling cancel.
 func (m *mirror) runMember(ctx context.Context, cancel context.CancelFunc, mb *member) {
 	// End the watches before the informer ends: otherwise a watch would report that no sync mirrors the collection.
 	informing, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -301,7 +301,7 @@ func (m *mirror) Save(ctx context.Context, w io.Writer, r source.SaveRequest) er
 	return m.File.Save(ctx, w, r)
 }
 
-// collection returns the status of a member's collection, as its informer reports it.
+// collection returns the status of a mirrored collection, as its informer reports it.
 func (mb *member) collection() source.Collection {
 	st := mb.informer.Status()
 	c := source.NewCollection(entry.Info{

@@ -10,7 +10,7 @@ import (
 	"github.com/larder-dev/larder/informer"
 )
 
-// namespace is the state of a mirrored namespace for which a member has no objects, so that it may not exist.
+// namespace is the state of a mirrored namespace of which no objects are mirrored, so that it may not exist.
 type namespace struct {
 	// missing is true if the API server has answered that the namespace does not exist.
 	missing bool
@@ -21,8 +21,8 @@ type namespace struct {
 	pause time.Duration
 }
 
-// watchNamespaces checks, until ctx ends, whether the namespaces of live members without objects exist. It logs when a
-// namespace is missing and when it is created. A missing namespace is not an error, because it may be created later.
+// watchNamespaces checks, until ctx ends, whether mirrored namespaces without objects exist. It logs when a namespace
+// is missing and when it is created. A missing namespace is not an error, because it may be created later.
 func (m *mirror) watchNamespaces(ctx context.Context) {
 	known := map[string]*namespace{}
 	for {
@@ -56,8 +56,8 @@ func (m *mirror) watchNamespaces(ctx context.Context) {
 	}
 }
 
-// emptyNamespaces returns the namespaces of the live members. The value is true if no member has objects of the
-// namespace.
+// emptyNamespaces returns the namespaces of the collections that are live. The value is true if no object of any such
+// collection is in the namespace.
 func (m *mirror) emptyNamespaces() map[string]bool {
 	all := map[string]bool{}
 	for _, mb := range m.all() {
@@ -81,8 +81,7 @@ func (m *mirror) ask(ctx context.Context, name string, ns *namespace) {
 	ns.next, ns.pause = time.Now().Add(ns.pause), min(2*ns.pause, followMost)
 }
 
-// noteNamespace logs whether a namespace is missing or exists, and records that for the status of the members that
-// mirror it.
+// noteNamespace logs whether a namespace is missing or exists, and records that for the status of its collections.
 func (m *mirror) noteNamespace(name string, missing bool) {
 	m.mu.Lock()
 	if m.missing == nil {

@@ -31,7 +31,7 @@ func (p planned) optional() bool {
 	return p.wanted.Everything || !named
 }
 
-// planner determines the collections to mirror.
+// planner determines which collections a sync mirrors.
 type planner struct {
 	storePath string
 	config    *rest.Config

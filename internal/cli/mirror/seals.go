@@ -19,7 +19,8 @@ type toSeal struct {
 	name, place string
 }
 
-// sealsOf returns the names in encryption.resources that the configuration itself has, without the default.
+// sealsOf returns the names of resources to encrypt that the configuration itself lists in encryption.resources,
+// without the default.
 func sealsOf(c *config.Config) []toSeal {
 	if c.Encryption == nil || !c.Encryption.Named {
 		return nil

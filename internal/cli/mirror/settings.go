@@ -15,7 +15,7 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// settings are the settings of a sync, from its arguments or a configuration file.
+// settings are the settings of a larder sync. They come from its arguments or from a configuration file.
 type settings struct {
 	store          string
 	wanted         []cluster.Wanted

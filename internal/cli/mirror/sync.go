@@ -20,7 +20,7 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// syncOptions are the flags of sync.
+// syncOptions holds the flags of larder sync.
 type syncOptions struct {
 	store          command.StoreFlag
 	config         string

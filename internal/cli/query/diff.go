@@ -19,7 +19,7 @@ import (
 	"github.com/larder-dev/larder/snapshot/diff"
 )
 
-// diffOptions are the flags of diff.
+// diffOptions holds the flags of larder diff.
 type diffOptions struct {
 	identity input.IdentityFlag
 	selects  input.SelectFlags

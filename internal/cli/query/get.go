@@ -19,7 +19,7 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// getOptions are the flags of get.
+// getOptions holds the flags of larder get.
 type getOptions struct {
 	from           input.FromFlag
 	print          printFlags

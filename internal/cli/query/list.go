@@ -25,7 +25,7 @@ func (p *eachPrinter) object(u *unstructured.Unstructured) error {
 
 func (*eachPrinter) finish() error { return nil }
 
-// namePrinter prints the names of objects.
+// namePrinter prints objects as RESOURCE/NAME, for -o name.
 type namePrinter struct{ eachPrinter }
 
 // wholePrinter collects all objects and prints them as one List, like kubectl, because a template may refer to any

@@ -13,7 +13,7 @@ import (
 	"github.com/larder-dev/larder/internal/config"
 )
 
-// logOptions are the flags of log.
+// logOptions holds the flags of larder log.
 type logOptions struct {
 	identity input.IdentityFlag
 	selects  input.SelectFlags
@@ -93,8 +93,8 @@ func runLog(ctx context.Context, s command.IO, o *logOptions, args []string) err
 	return o.ofStore(ctx, s, files[0], args, since)
 }
 
-// moment is the value of log --since: a time, or a position in a changelog. If both are zero, it means the beginning of
-// the changelog.
+// moment is the value of larder log --since, from which changes are printed: a time, or a position in a changelog. If
+// both are zero, it means the beginning of the changelog.
 type moment struct {
 	at     time.Time
 	cursor *since

@@ -22,7 +22,7 @@ func TestSortKeys(t *testing.T) {
 		{"numbers", []any{int64(3), 2.5, int64(-1)}, []int{2, 1, 0}, ""},
 		{"booleans", []any{true, false, true}, []int{1, 0, 2}, ""},
 		{"missing first, equals as they were", []any{"b", nil, "a", nil, "a"}, []int{1, 3, 2, 4, 0}, ""},
-		{"none has it", []any{nil, nil}, []int{0, 1}, ""}, // issue 38
+		{"none has it", []any{nil, nil}, []int{0, 1}, ""}, // no object has the field by which to sort (issue 38)
 		{"no objects", nil, []int{}, ""},
 		{"mixed", []any{"a", int64(1)}, nil, "cannot be compared"},
 		{"lists", []any{[]any{"a"}, []any{"b"}}, nil, "a list and a list cannot be compared"},

@@ -17,7 +17,7 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// watchOptions are the flags of watch, which include the flags of get.
+// watchOptions holds the flags of larder watch, which include those of larder get.
 type watchOptions struct {
 	getOptions
 	since string
@@ -153,7 +153,7 @@ func runWatch(ctx context.Context, s command.IO, o *watchOptions, args []string)
 	return w.run(ctx, s, all)
 }
 
-// watched is a watched collection, with the choice of collections that it belongs to.
+// watched is a collection that larder watch watches, with the collections chosen for the same target.
 type watched struct {
 	collectionQuery
 	input.Choice

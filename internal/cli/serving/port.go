@@ -31,7 +31,7 @@ import (
 // name is the name of the user and of the context in the kubeconfig that a port writes.
 const name = "larder"
 
-// Options are the options of Listen.
+// Options says at which address and to which users a Port serves.
 type Options struct {
 	Flags
 	// Upstream is the API server that authenticates and authorizes users other than the owner of the kubeconfig; nil
@@ -135,7 +135,7 @@ func (p *Port) reuseToken(logger logr.Logger) error {
 	return nil
 }
 
-// Served is the content that a Port serves.
+// Served is the content, such as a mirror or a file, that a Port serves.
 type Served struct {
 	Source serve.Source
 	// Facts are the stored documents with facts about the API server, such as the keys of its service accounts. May be

@@ -18,7 +18,7 @@ import (
 	"github.com/larder-dev/larder/serve/access/kubeconfig"
 )
 
-// serveOptions are the flags of larder serve.
+// serveOptions holds the flags of larder serve.
 type serveOptions struct {
 	from    input.FromFlag
 	flags   Flags

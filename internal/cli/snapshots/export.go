@@ -16,7 +16,7 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// exportOptions are the flags of snapshot export.
+// exportOptions holds the flags of larder snapshot export.
 type exportOptions struct {
 	from    input.FromFlag
 	selects input.SelectFlags

@@ -16,7 +16,7 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// exporting is the state of one export.
+// exporting is the state of one run of larder snapshot export.
 type exporting struct {
 	s       command.IO
 	src     snapshot.Source

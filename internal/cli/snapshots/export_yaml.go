@@ -11,7 +11,7 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// yamlExport writes each object to a file.
+// yamlExport writes each exported object to a YAML file of its own.
 type yamlExport struct{ dir *yamldir.Dir }
 
 // object implements exportTo.

@@ -9,7 +9,7 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// redactFlag is the flag --redact.
+// redactFlag is the flag --redact, which names values to remove from a snapshot.
 type redactFlag struct{ what []string }
 
 func (f *redactFlag) add(cmd *cobra.Command) {
@@ -18,7 +18,7 @@ func (f *redactFlag) add(cmd *cobra.Command) {
 			"any text), or managedfields, which are removed; several with commas")
 }
 
-// redaction parses the values of --redact.
+// redaction parses the values of the flag --redact.
 func (f *redactFlag) redaction() (snapshot.Redaction, error) {
 	var r snapshot.Redaction
 	for _, what := range f.what {

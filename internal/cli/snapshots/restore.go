@@ -14,7 +14,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// restoreOptions are the flags of snapshot restore.
+// restoreOptions holds the flags of larder snapshot restore.
 type restoreOptions struct {
 	store          command.StoreFlag
 	identity       input.IdentityFlag

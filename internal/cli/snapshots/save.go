@@ -21,7 +21,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// saveOptions are the flags of snapshot save.
+// saveOptions holds the flags of larder snapshot save.
 type saveOptions struct {
 	from       input.FromFlag
 	cluster    *cluster.Flags
@@ -294,7 +294,7 @@ func described(all []snapshot.Collection) []source.Collection {
 const encryptHint = "--recipient KEY or --passphrase encrypts the snapshot, with Secrets in it; " +
 	"--include-secrets saves them as they are"
 
-// printResult prints the result of a save.
+// printResult prints the number of saved objects, the size of the snapshot, and notes about what it lacks.
 func (o *saveOptions) printResult(s command.IO, path string, saved snapshot.Saved) error {
 	how := ""
 	if o.recipients.asked() {

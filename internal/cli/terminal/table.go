@@ -28,7 +28,7 @@ func NewTable(w io.Writer, header ...string) *Table {
 	return t
 }
 
-// Row adds a row.
+// Row adds a row to the table. Flush prints it.
 func (t *Table) Row(cells ...string) {
 	shown := make([]string, len(cells))
 	for i, cell := range cells {
@@ -65,7 +65,7 @@ func (t *Table) line(row []string, widths []int, painted bool) string {
 	return b.String() + "\n"
 }
 
-// Flush prints the table.
+// Flush prints all rows of the table, in columns.
 func (t *Table) Flush() error {
 	var widths []int
 	for _, row := range t.rows {
