@@ -17,12 +17,13 @@ type element struct {
 	key []byte
 	// child is the page id in a branch element.
 	child uint64
-	// flags, value (an offset in the page) and valueSize are set in a leaf element.
+	// flags, value (the offset of the value in the page) and valueSize are set in an element of a leaf page.
 	flags            uint32
 	value, valueSize int64
 }
 
-// elements decodes the elements of the page, and verifies that they lie within it. It uses buf if that is large enough.
+// elements decodes the elements of the page into buf, or into new memory if buf is too small. It verifies that they lie
+// within the page.
 func (p *page) elements(buf []element) ([]element, error) {
 	heads, err := p.heads()
 	if err != nil {
@@ -71,7 +72,7 @@ func (p *page) inOrder(elements []element, keys keyRange) error {
 	low := keys.low
 	for i, e := range elements {
 		c := bytes.Compare(e.key, low)
-		// Only the first key may equal low, which is the copy of that key in the parent.
+		// Only the first key may equal low, which is the parent's copy of that key.
 		if c < 0 || c == 0 && i > 0 || keys.high != nil && bytes.Compare(e.key, keys.high) >= 0 {
 			return damaged("page %d: the key of element %d is out of order", p.id, i)
 		}

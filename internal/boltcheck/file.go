@@ -37,8 +37,8 @@ func OpenTx(r io.ReaderAt, size int64, txid uint64) (*File, error) {
 	return open(r, size, m)
 }
 
-// Salvage is OpenTx for a damaged or truncated file: it requires only a valid meta page, and does not read the
-// freelist.
+// Salvage returns the state that the transaction with that id sees in a damaged or truncated file. Unlike OpenTx it
+// requires only a valid meta page, and does not read the freelist.
 func Salvage(r io.ReaderAt, size int64, txid uint64) (*File, error) {
 	m, err := metaOf(r, txid)
 	if err != nil {
@@ -83,7 +83,7 @@ func Readable(r io.ReaderAt) error {
 
 func open(r io.ReaderAt, size int64, m Meta) (*File, error) {
 	f := &File{Meta: m, Size: size, r: r}
-	// The first comparison prevents an overflow of the product in the second.
+	// If HighWater is at most size, the product in the second comparison cannot overflow.
 	if m.HighWater > uint64(size) || m.HighWater*uint64(m.PageSize) > uint64(size) {
 		return nil, fmt.Errorf("the file has %d bytes, its %d pages of %d need more: %w", size, m.HighWater, m.PageSize,
 			ErrDamaged)
@@ -172,10 +172,12 @@ func (p *page) read(off, n int64, buf []byte) ([]byte, error) {
 	return buf, err
 }
 
-// freelistHead reads the header of the freelist: the number of page ids, and their offset in the page.
+// freelistHead reads the header of the freelist page. It returns the number of page ids on it, and their offset in the
+// page.
 func (f *File) freelistHead() (p page, at, count int64, err error) {
 	if f.Freelist == noFreelist {
-		// The meta page has a checksum, so this is not damage but the choice of another program, such as etcd.
+		// A meta page has a checksum, so a missing freelist is not damage. Another program, such as etcd, has chosen to store
+		// none.
 		return p, 0, 0, fmt.Errorf("the file has no freelist, which Larder always writes: %w", ErrForeign)
 	}
 	if p, p.data, err = f.readHead(f.Freelist, headerSize+8, nil); err != nil {

@@ -106,7 +106,7 @@ func readMetas(r io.ReaderAt) ([]Meta, error) {
 	return nil, classifyHead(r, why)
 }
 
-// readMeta returns the meta page at off. why is the reason if it is invalid; err is a read error.
+// readMeta returns the meta page at offset off. why is the reason if the page is invalid; err is a read error.
 func readMeta(r io.ReaderAt, off int64) (m Meta, why, err error) {
 	data := make([]byte, headerSize+metaSize)
 	n, err := r.ReadAt(data, off)

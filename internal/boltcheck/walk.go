@@ -58,9 +58,10 @@ func (w *walker) walk() ([]string, error) {
 	return w.end(w.bucket(tree{name: "/"}, w.f.Root))
 }
 
-// Range returns the problems, a line each, in the pages of a bucket that may have keys from low to high; a nil high is
-// no bound. r is the file, which a read transaction with that number of pages keeps unchanged. root is the bucket's
-// root page, or 0 for an inline bucket. Range does not read the freelist: it reads only these pages.
+// Range returns the problems, a line each, in those pages of a bucket that may have keys from low to high; a nil high
+// is no bound. r is the file. The caller holds a read transaction, in which the file has that number of pages and none
+// of them changes. root is the bucket's root page, or 0 for an inline bucket. Range does not read the freelist or other
+// pages.
 func Range(ctx context.Context, r io.ReaderAt, pageSize int, pages, root uint64, low, high []byte) ([]string, error) {
 	if root == 0 {
 		return nil, nil
@@ -75,7 +76,7 @@ type walker struct {
 	o    WalkOptions
 	ctx  context.Context
 	seen bitmap
-	// only is the range of keys whose pages are read, both bounds included; nil for all.
+	// only, if not nil, limits the walk to pages that may have keys in this range, both bounds included.
 	only *keyRange
 	// problems found so far.
 	problems []string
@@ -124,7 +125,7 @@ func (w *walker) end(err error) ([]string, error) {
 	return w.problems, err
 }
 
-// note records an error below the bucket. It returns an error if the walk must end.
+// note records an error that was found in the bucket t or below it. It returns an error if the walk must end.
 func (w *walker) note(t tree, err error) error {
 	if err == nil {
 		return nil
@@ -140,7 +141,7 @@ func (w *walker) note(t tree, err error) error {
 	return w.add("bucket "+t.name, err)
 }
 
-// add adds a problem. It returns errEnough at maxProblems, unless all unsafe buckets must be found.
+// add adds a problem. It returns errEnough if there are maxProblems, unless the walk must find all unsafe buckets.
 func (w *walker) add(where string, err error) error {
 	if len(w.problems) < maxProblems {
 		w.problems = append(w.problems, where+": "+err.Error())
@@ -242,7 +243,7 @@ func (w *walker) branch(t tree, p page, l *level, keys keyRange, depth int) erro
 	if err := p.spans(elements, w.f.PageSize); err != nil {
 		return err
 	}
-	// All leaves have the same depth, so the first child is representative.
+	// All leaves of a bucket have the same depth, so if the first child is a leaf, all children are.
 	lowest := w.o.LeafDepth > 0 && len(t.path) > w.o.LeafDepth && w.isLeaf(elements[0].child)
 	for i, e := range elements {
 		if lowest {

@@ -154,7 +154,8 @@ func boltFinds(t *testing.T, data []byte) (found []string) {
 	return found
 }
 
-// TestHeaderBits flips every bit of the header of a page of each kind. All flips of the id and the flags must be found.
+// TestHeaderBits flips every bit of the header of a page of each kind. Walk must find all flips in the page id and the
+// flags.
 func TestHeaderBits(t *testing.T) {
 	data := sample(t)
 	for kind, offsets := range kinds(t, data) {
@@ -177,7 +178,7 @@ func TestRandomBits(t *testing.T) {
 	noticed := 0
 	for kind, offsets := range kinds(t, data) {
 		if kind == "freelist" {
-			continue // bbolt's check panics on its own goroutines, where the test cannot recover
+			continue // bbolt's check of a damaged freelist panics on another goroutine, where the test cannot recover
 		}
 		for range 150 {
 			off, bit := offsets[random.IntN(len(offsets))], random.IntN(200*8)
@@ -199,7 +200,7 @@ func TestRandomBits(t *testing.T) {
 	}
 }
 
-// TestCycle checks a branch that points to itself, which overflows the stack of bbolt.
+// TestCycle checks that Walk reports a branch page that points to itself. bbolt would overflow the stack.
 func TestCycle(t *testing.T) {
 	data := sample(t)
 	for _, off := range kinds(t, data)["branch"] {
@@ -310,7 +311,7 @@ func TestReadError(t *testing.T) {
 	}
 }
 
-// TestUnsafeBehindManyProblems checks that the walk continues after maxProblems if Unsafe is set.
+// TestUnsafeBehindManyProblems checks that the walk continues after maxProblems if WalkOptions.Unsafe is set.
 func TestUnsafeBehindManyProblems(t *testing.T) {
 	data := sample(t)
 	f, err := Open(bytes.NewReader(data), int64(len(data)))

@@ -31,8 +31,8 @@ func (c *connections) track(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// hijacked must be called by a handler that hijacked a connection, at its end: net/http reports no further state of the
-// connection.
+// hijacked must be called when a handler that has hijacked a connection is done with it, because net/http no longer
+// reports the state of that connection.
 func (c *connections) hijacked(conn net.Conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

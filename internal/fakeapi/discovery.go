@@ -41,7 +41,7 @@ func (s *Server) serveDiscovery(q *request, parts []string) {
 	}
 }
 
-// serveGroup answers with a group, or the resources of a group-version.
+// serveGroup answers a discovery request for a group, or for the resources of a group-version.
 func (s *Server) serveGroup(w http.ResponseWriter, parts []string) {
 	if gv, _, ok := groupVersionOf(parts); ok {
 		if list := s.resourceList(gv); len(list.APIResources) > 0 {
@@ -111,7 +111,7 @@ type openapi struct {
 	hashes map[schema.GroupVersion]string
 }
 
-// SetOpenAPIHash changes the hash that the /openapi/v3 index has for a group-version, as a changed schema does.
+// SetOpenAPIHash changes the schema hash of a group-version in the /openapi/v3 index, as a change of the schema would.
 func (o *openapi) SetOpenAPIHash(gv schema.GroupVersion, hash string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -130,7 +130,8 @@ func (o *openapi) hashOf(gv schema.GroupVersion) string {
 	return fmt.Sprintf("%064X", len(gv.String()))
 }
 
-// serveOpenAPI answers requests for the index. The other documents contain only their group-version and hash.
+// serveOpenAPI answers requests for the /openapi/v3 index, and for its documents, which contain only their
+// group-version and hash.
 func (s *Server) serveOpenAPI(w http.ResponseWriter, parts []string) {
 	if len(parts) < 2 || parts[1] != "v3" {
 		writeError(w, errNoSuchPath())

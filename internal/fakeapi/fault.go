@@ -32,16 +32,16 @@ type Fault struct {
 	// InStream sends Status as an ERROR event of a watch, after AfterEvents events. kube-apiserver reports an expired
 	// resourceVersion (410) like this.
 	InStream bool
-	// Break, if not empty, replaces the answer, or ends a watch after AfterEvents events. BreakEOF makes an answer that
-	// is no stream empty.
+	// Break, if not empty, ends the request in this way without an answer, or ends a watch after AfterEvents events. With
+	// BreakEOF the answer to a request other than a watch is empty.
 	Break       Break
 	AfterEvents int
 	// AfterBytes, if not 0, applies Break after that many bytes of a list's body as sent (compressed or not); BreakEOF
 	// then closes the connection. A body with fewer bytes is sent completely. So the fault resembles a slow connection, on
 	// which only large answers reach a timeout.
 	AfterBytes int
-	// Unsorted shuffles a list's items. SwallowEvents silently drops the events of a watch after AfterEvents, but not
-	// bookmarks.
+	// Unsorted shuffles a list's items. SwallowEvents drops the events of a watch silently after the first AfterEvents,
+	// but still sends bookmarks.
 	Unsorted      bool
 	SwallowEvents bool
 }
@@ -67,8 +67,8 @@ type faults struct {
 
 type activeFault struct {
 	Fault
-	// left is the number of requests that the fault still applies to; negative means no limit. skip is the number of
-	// requests still to be let through. Guarded by faults.mu.
+	// left is how many more requests the fault applies to; negative means no limit. skip is how many requests are answered
+	// normally before that. Guarded by faults.mu.
 	left, skip int
 }
 

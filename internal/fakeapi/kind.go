@@ -20,8 +20,8 @@ type Resource struct {
 	Namespaced bool
 	// Categories are the resource's categories in discovery, such as all.
 	Categories []string
-	// AsWritten serves objects with the metadata that were written, except UID and resourceVersion, even if they do not
-	// fit ObjectMeta. Requests for metadata are answered with whole objects, as some aggregated APIs do.
+	// AsWritten serves objects with exactly the metadata that was written, apart from UID and resourceVersion, even if it
+	// does not fit ObjectMeta. Requests for metadata are answered with whole objects, as some aggregated APIs do.
 	AsWritten bool
 }
 

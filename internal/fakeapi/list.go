@@ -76,13 +76,14 @@ func (s *storage) page(q *request) (page, error) {
 		return page{}, err
 	}
 	if q.namespace != "" {
-		// "0" follows "/", so the keys of the namespace are between the two.
+		// Keys begin with the namespace and "/". "0" is the character after "/", so the keys of the namespace are between the
+		// two.
 		state = state[search(state, q.namespace+"/"):search(state, q.namespace+"0")]
 	}
 	first := search(state, start)
 	limit := int(q.options.Limit)
 	if q.options.ResourceVersion == "0" && q.options.Continue == "" {
-		// At resourceVersion "0" the watch cache answers, without pages.
+		// At resourceVersion "0" kube-apiserver answers from its watch cache and ignores the limit.
 		limit = 0
 	}
 	p := page{meta: metav1.ListMeta{ResourceVersion: formatRV(rv), ShardInfo: q.shardInfo()}}

@@ -105,7 +105,8 @@ func checkStore(ctx context.Context, path string, p promise) (err error) {
 	return nil
 }
 
-// checkMovedAside returns an error if a file was moved aside although something was durable, or without a log message.
+// checkMovedAside returns an error if the store was moved aside although some work was durable, or without a log
+// message.
 func checkMovedAside(s *store.Store, logged string, p promise) error {
 	moved := s.Quarantined()
 	if moved == "" {

@@ -29,7 +29,7 @@ const (
 	restoredName = "restored/larder.db"
 )
 
-// The encryption keys. Secrets are sealed under the first one until Rekey.
+// The encryption keys of the store. Secrets are sealed under the first key until a Rekey to the second.
 const (
 	firstKey  = "one:b25lIGtleSBvZiAzMiBieXRlcyBmb3IgYSB0ZXN0ISE="
 	secondKey = "two:dHdvIGtleXMgb2YgMzIgYnl0ZXMgZm9yIGEgdGVzdCE="
@@ -78,7 +78,7 @@ type step struct {
 	do    func(ctx context.Context) error
 }
 
-// childStore is the first recorded process: it does each kind of work.
+// childStore is the first recorded process. It does each kind of work on a new store.
 func childStore(dir string) error {
 	w := newWorker(dir)
 	return w.run([]step{
@@ -111,7 +111,7 @@ func childKilledInCompaction(dir string) error {
 	return w.run([]step{{"open after a kill", w.reopen(secondKey)}, {"batches", w.batches}, {"kill in a compaction", die}})
 }
 
-// childResumed continues with the files of childKilledInCompaction, and ends by itself.
+// childResumed continues with the files of childKilledInCompaction, and is not killed.
 func childResumed(dir string) error {
 	w := newWorker(dir)
 	return w.run([]step{
@@ -173,7 +173,7 @@ func (w *worker) create(ctx context.Context) error {
 	return errors.Join(w.open(ctx, firstKey), w.document(ctx))
 }
 
-// document stores the next document. It is durable when PutDocument returns.
+// document stores the next document. The document is durable when PutDocument returns.
 func (w *worker) document(ctx context.Context) error {
 	w.docs++
 	err := errors.Join(w.begun("document", w.docs), w.s.PutDocument(ctx, "document", document(w.docs)))
@@ -183,7 +183,7 @@ func (w *worker) document(ctx context.Context) error {
 // document returns the contents of the n-th document that a worker stores.
 func document(n int) []byte { return []byte(strings.Repeat(fmt.Sprintf("document %d ", n), 300+n)) }
 
-// documentNumber is the inverse of document. ok is false for other contents.
+// documentNumber returns the number of the document with these contents. ok is false for other contents.
 func documentNumber(data []byte) (n int, ok bool) {
 	if len(data) == 0 {
 		return 0, true

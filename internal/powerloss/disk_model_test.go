@@ -100,8 +100,8 @@ func sizeAfter(size int64, op Op) int64 {
 // sector is the number of bytes that a disk writes completely or not at all.
 const sector = 512
 
-// apply applies the op to data and returns the result, which may be longer. keep decides for each sector of a write
-// whether it is applied; nil applies all.
+// apply applies an op to the content data, and returns the result, which may be longer than data. keep decides for each
+// sector of a write whether it is applied; nil applies all.
 func apply(data []byte, op Op, keep func() bool) []byte {
 	if op.Kind == Truncate {
 		if op.Offset < int64(len(data)) {

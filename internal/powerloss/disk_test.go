@@ -113,7 +113,7 @@ func TestImages(t *testing.T) {
 	}
 }
 
-// mustImage writes an image after the whole record, and returns its tree.
+// mustImage writes a disk image for a power loss at the end of the record, and returns the files in it as text.
 func mustImage(t *testing.T, dir string, record []powerloss.Op, faults powerloss.Faults, random *rand.Rand) string {
 	t.Helper()
 	dir, err := os.MkdirTemp(dir, "")

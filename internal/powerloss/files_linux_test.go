@@ -50,8 +50,8 @@ func (f *files) ofDescriptor(tid int, fd uint64) int {
 
 func (f *files) add(op Op) { f.record = append(f.record, op) }
 
-// rename records which files these names refer to now: numbers has a file number for each path. A path that is missing
-// from numbers has been removed. All paths must be in one directory.
+// rename records to which files these paths refer now: numbers has the file number of each path. A path that is missing
+// from numbers was removed. All paths must be in one directory.
 func (f *files) rename(numbers map[string]int, paths ...string) error {
 	op := Op{Kind: Names, File: f.names[filepath.Dir(paths[0])]}
 	for _, path := range paths {

@@ -157,7 +157,7 @@ func (f fate) sectorSurvives(op int) bool {
 	return f.survives(op)
 }
 
-// grow returns the size of a file after a write that may extend it.
+// grow returns the size of a file after a write that would extend it, of which only a part may survive.
 func (f fate) grow(op int, from, to int64) int64 {
 	switch {
 	case f.how == all, f.how == inOrder && op < f.cut:

@@ -21,9 +21,9 @@ var (
 	seed   = flag.Uint64("powerloss.seed", 1, "of the choice of images")
 )
 
-// TestPowerLoss checks that after a power loss at any moment, whichever unsynced ops survive, the store opens with all
-// commits that had returned, in the state after some event of each stream. The same holds for a snapshot and for a
-// restored store. It also checks that a disk that does not sync files or directories is detected.
+// TestPowerLoss checks that the store opens after a power loss at any moment, whichever unsynced ops survive. It must
+// have all commits that had returned, and the state after some event of each stream. The same holds for a snapshot file
+// and for a restored store. The test also checks that it detects a disk that does not sync files or directories.
 func TestPowerLoss(t *testing.T) {
 	record := mustRun(t, tempDir(t), "store", "kill-commit", "kill-compaction", "resume")
 	t.Run("Images", func(t *testing.T) { testImages(t, record, choose(record, numberOfImages(), *seed)) })
@@ -33,7 +33,7 @@ func TestPowerLoss(t *testing.T) {
 	t.Run("IgnoreDirSync", func(t *testing.T) { testFaults(t, record, powerloss.Faults{IgnoreDirSync: true}) })
 }
 
-// testFaults checks that the faults of a disk are detected with as few images as "make test" opens.
+// testFaults checks that a disk that loses synced data is detected with as few images as "make test" opens.
 func testFaults(t *testing.T, record []powerloss.Op, faults powerloss.Faults) {
 	var found error
 	disk := powerloss.NewDisk(record, faults)

@@ -78,8 +78,8 @@ func TestRunRefuses(t *testing.T) {
 	}
 }
 
-// TestRunToDeath checks that a process is killed before the sync that it has named, and that the next process continues
-// the record.
+// TestRunToDeath checks that a process is killed before the sync for which it has asked (DieAtSync), and that the next
+// process continues the record.
 func TestRunToDeath(t *testing.T) {
 	dir := tempDir(t)
 	r := mustRecorder(t, dir)

@@ -65,7 +65,8 @@ type version struct{ made, changed int }
 // contents are the objects that exist after some event of a scripted stream.
 type contents map[int]version
 
-// next applies event n. It returns the event's object, its previous version, and whether it was deleted.
+// next applies event n to the contents. It returns the number of the event's object, the object's previous version, and
+// whether the event deleted it.
 func (c contents) next(st stream, n int) (object int, was version, deleted bool) {
 	random := rand.New(rand.NewPCG(st.seed, uint64(n)))
 	object = random.IntN(streamKeys)
@@ -101,7 +102,7 @@ func (st stream) make(object int, v version) runtime.Object {
 	}, strings.Repeat(strconv.Itoa(v.changed)+" ", random.IntN(160)))
 }
 
-// batch returns the events after from, up to and including to, and applies them to c.
+// batch returns the events from+1 to to as a batch, and applies them to c.
 func (st stream) batch(c contents, from, to int) entry.Batch {
 	b := entry.Batch{ResourceVersion: strconv.Itoa(to)}
 	for n := from + 1; n <= to; n++ {

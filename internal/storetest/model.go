@@ -20,8 +20,8 @@ import (
 type Harness struct {
 	// Open opens the collection. Each call opens the same stored collection.
 	Open func(t *rapid.T, indexers cache.Indexers, versions map[string]string) store.Interface
-	// Close closes the collection before it is opened again. It is nil if the collection cannot be reopened. The caller
-	// closes the last one.
+	// Close closes the collection before Open is called again. It is nil if the collection cannot be opened again. The
+	// caller of RunModel closes the collection of the last Open.
 	Close func(t *rapid.T)
 	// Wait waits for background work of the collection's store; may be nil.
 	Wait func()
@@ -132,7 +132,7 @@ func (m *model) storable(p *corev1.Pod) bool {
 
 func (m *model) drawKey(t *rapid.T) string { return rapid.SampledFrom(modelKeys).Draw(t, "key") }
 
-// apply applies a random batch and compares the reported changes.
+// apply applies a random batch of events, and checks the changes that the collection reports.
 func (m *model) apply(t *rapid.T) {
 	var b entry.Batch
 	var want []string

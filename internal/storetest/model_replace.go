@@ -26,7 +26,7 @@ type relist struct {
 	cold    bool
 	visible map[string]*corev1.Pod // the objects that readers must see now
 	shown   bool                   // changes were visible before the list ended, as they were too large to hold back
-	// unreportedAtBegin are the keys of model.unreported at the beginning of the list.
+	// unreportedAtBegin are the keys of objects that no process had reported when the list began.
 	unreportedAtBegin map[string]bool
 
 	server   map[string]*corev1.Pod // the server's current state by key
@@ -291,7 +291,8 @@ func (l *relist) commit(t *rapid.T, attrs entry.Attributes) {
 	}
 }
 
-// betweenCommits checks that, between the steps of a commit, readers see the reported changes and MustRelist is set.
+// betweenCommits checks the state between two steps of the list's commit: readers see the reported changes, and
+// MustRelist is set.
 func (l *relist) betweenCommits(t *rapid.T) {
 	objs, err := l.m.c.List(context.Background())
 	var want []string

@@ -191,7 +191,7 @@ func testQueriedIndex(t *testing.T, c Queried) {
 	}
 }
 
-// sameOrder compares the keys of objs with want, a list separated by blanks.
+// sameOrder checks that objs have the keys in want, which are separated by blanks, in that order.
 func sameOrder(t *testing.T, objs []runtime.Object, err error, want string) {
 	t.Helper()
 	must(t, err)

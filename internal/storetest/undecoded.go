@@ -41,7 +41,7 @@ func NewSender(c codec.Codec) *Sender {
 	return s
 }
 
-// Send returns obj undecoded. An object that is not a pod is returned unchanged.
+// Send returns a pod as an object that is not decoded yet (entry.Undecoded). Any other object is returned unchanged.
 func (s *Sender) Send(obj runtime.Object) runtime.Object {
 	payload, err := s.codec.Append(nil, obj)
 	if err != nil {

@@ -31,7 +31,7 @@ type Record struct {
 	Seq        uint64
 	Encoding   string
 	Terms      map[string][]string // index values by index name; in a sealed record, their tokens
-	Dictionary uint64              // id of the dictionary that the payload is compressed with, or 0
+	Dictionary uint64              // id of the dictionary with which the payload is compressed, or 0
 	Size       uint64              // length of the uncompressed payload in bytes
 	SealedBy   uint64              // id of the data key that seals the payload, or 0
 	Created    uint64              // sequence number at which the object was created; 0 if it is Seq
@@ -146,7 +146,8 @@ func Flip(b *bolt.Bucket, key []byte) error {
 // TombstoneFixed is the length of the time at the beginning of a tombstone, before the length of its key.
 const TombstoneFixed = 8
 
-// ParseTombstone decodes a tombstone: the part before its record, which the record's checksum covers, and the record.
+// ParseTombstone decodes a tombstone. key is its part before the record, which the record's checksum includes; r is the
+// record.
 func ParseTombstone(data []byte) (key string, r Record, err error) {
 	if len(data) < TombstoneFixed {
 		return "", r, fmt.Errorf("a tombstone of %d bytes", len(data))
@@ -160,7 +161,7 @@ func ParseTombstone(data []byte) (key string, r Record, err error) {
 	return string(data[:end]), r, err
 }
 
-// EditInfo edits the stored Info of a collection by its field names.
+// EditInfo edits the stored Info of a collection as a map of its stored field names.
 func EditInfo(b *bolt.Bucket, id string, edit func(info map[string]any)) error {
 	r, info, err := info(b)
 	if err != nil {
@@ -173,7 +174,7 @@ func EditInfo(b *bolt.Bucket, id string, edit func(info map[string]any)) error {
 	return b.Put(Info, r.Append(nil, id, string(Info)))
 }
 
-// GetInfo returns the stored Info of a collection by its field names.
+// GetInfo returns the stored Info of a collection as a map of its stored field names.
 func GetInfo(b *bolt.Bucket) (map[string]any, error) {
 	_, m, err := info(b)
 	return m, err
