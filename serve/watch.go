@@ -32,8 +32,8 @@ const (
 	// time. An event larger than eventsBytes is taken alone.
 	eventsAtOnce = 100
 	eventsBytes  = 16 << 10
-	// joinedBytes is the size up to which small encoded events are joined into one write. unbudgetedBytes is how much
-	// of them a watch may hold outside the memory budget while its client does not read.
+	// joinedBytes is the size up to which small encoded events are joined into one write. unbudgetedBytes is the size
+	// of encoded events that a watch may hold outside the memory budget while its client does not read.
 	joinedBytes     = 16 << 10
 	unbudgetedBytes = 2 * joinedBytes
 	// renderedFree is the memory, in bytes, that encoding one event or object may need without a part of the memory

@@ -37,9 +37,9 @@ type Limits struct {
 	// of Watches and Requests. Up to 1,000 authenticated connections may be idle. Package internal/connlimit documents
 	// which connection is closed when there are too many. An authenticated connection in use is never closed.
 	Connections int
-	// Unauthenticated is the maximum number of connections that have had no authenticated request. Beyond it, a new
-	// connection closes the oldest such connection of the address that has the most of them. Default 1,000, which need
-	// about 60 MB.
+	// Unauthenticated is the maximum number of connections whose last request was not authenticated, or that have had
+	// none. Beyond it, a new connection closes the oldest such connection of the address that has the most of them.
+	// Default 1,000, which need about 60 MB.
 	Unauthenticated int
 	// UnauthenticatedPerAddress is the maximum number of Unauthenticated connections for one IPv4 address or one IPv6
 	// /64. Default 500.

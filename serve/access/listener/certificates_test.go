@@ -292,7 +292,7 @@ func TestLoad(t *testing.T) {
 		if c.CA() != nil {
 			t.Error("somebody else's authority is told")
 		}
-		// As in a renewal, the new certificate is written before its key.
+		// Write the new certificate before its key, so that the pair does not match for a while.
 		if err := os.WriteFile(certFile, testca.CertificatePEM(second), 0o600); err != nil {
 			t.Fatal(err)
 		}
