@@ -1,7 +1,7 @@
 package browser
 
-// faults is JavaScript that returns accessibility problems of the page: labels, headings, contrast, focus order, and so
-// on.
+// faults is JavaScript code that returns the accessibility problems of the page: labels, headings, contrast, focus
+// order, and so on.
 const faults = `(() => {
 	const wrong = [];
 	const shown = (e) => e.checkVisibility({ checkVisibilityCSS: true }) && e.getClientRects().length > 0;

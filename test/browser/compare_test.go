@@ -17,7 +17,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// pair names two snapshots of the mirror. Ten objects differ between them.
+// pair holds the paths of two snapshots of the mirror, between which ten objects differ.
 type pair struct{ monday, tuesday string }
 
 var twoSnapshots struct {
@@ -26,14 +26,14 @@ var twoSnapshots struct {
 	pair
 }
 
-// differences are the ten changes, as the page shows them.
+// differences are the ten changes, in the text of the page.
 var differences = []string{
 	"changed fleet/worker-0042", "changed fleet/worker-1234", "changed fleet/worker-2718", "changed fleet/worker-3141",
 	"changed fleet/worker-4999", "removed fleet/worker-0007", "removed fleet/worker-4444", "replaced fleet/worker-2500",
 	"added fleet/worker-5000", "changed shop/web",
 }
 
-// snapshots saves a snapshot, changes ten objects, and saves another one. It does so once for all tests.
+// snapshots saves a snapshot, changes ten objects, and saves a second snapshot. It does so once for all tests.
 func snapshots(t *testing.T) pair {
 	t.Helper()
 	twoSnapshots.once.Do(func() {
@@ -95,8 +95,8 @@ func must(t *testing.T, err error) {
 
 func second[T any](_ T, err error) error { return err }
 
-// TestComparison checks that the page finds the ten changes between two snapshots of 5,000 objects, with the changed
-// fields. For one change it shows both whole objects.
+// TestComparison checks that the page finds the ten changes between two snapshots of 5,000 objects, and lists the
+// changed fields. For a single change the page shows the object before and after.
 func TestComparison(t *testing.T) {
 	p := snapshots(t)
 	address := serve(t, "--from", p.tuesday, "--compare", p.monday)
@@ -138,7 +138,7 @@ func TestComparison(t *testing.T) {
 	checkAccessibility(tb)
 }
 
-// TestLogged checks that larder log finds the same ten changes with their fields.
+// TestLogged checks that larder log prints the same ten changes with their fields as the page's comparison.
 func TestLogged(t *testing.T) {
 	p := snapshots(t)
 	larder, err := site.Larder()
@@ -152,7 +152,7 @@ func TestLogged(t *testing.T) {
 	for line := range strings.Lines(string(out)) {
 		if strings.HasPrefix(line, " ") {
 			fields[got[len(got)-1]] += strings.TrimSpace(line) + "\n"
-		} else if words := strings.Fields(line); len(words) == 4 { // time, change, resource and key
+		} else if words := strings.Fields(line); len(words) == 4 { // a line has time, change, resource and key
 			got = append(got, words[1]+" "+words[3])
 		} else {
 			t.Errorf("%q is no change", line)
@@ -172,7 +172,7 @@ func TestLogged(t *testing.T) {
 	}
 }
 
-// TestNothingToCompare checks that the page has no view of a comparison without --compare.
+// TestNothingToCompare checks that the page of a server without --compare has no link to a comparison.
 func TestNothingToCompare(t *testing.T) {
 	address := serve(t, "--from", snapshots(t).monday)
 	tb := newTab(t)

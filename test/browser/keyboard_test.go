@@ -9,7 +9,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// TestKeyboard checks that all of the page works with a keyboard alone: objects, the search, and the list's form.
+// TestKeyboard checks that the whole page works with a keyboard alone: objects, the search, and the list's form.
 func TestKeyboard(t *testing.T) {
 	tb := newTab(t)
 	tb.open(mirrorPage(), "configmaps")
@@ -39,7 +39,8 @@ func TestKeyboard(t *testing.T) {
 	tb.press(kb.Escape)
 	heading("pods")
 	tb.until(`document.activeElement.textContent === "` + name + `"`)
-	// A slash starts a search. Escape clears it, then leaves it, then leaves the list.
+	// The slash key starts a search. Escape first clears the search, then leaves the search field, then leaves the
+	// list.
 	tb.slash()
 	tb.press("web-3")
 	tb.until(`document.querySelectorAll("tbody tr").length === 1`)

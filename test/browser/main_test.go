@@ -27,17 +27,17 @@ import (
 	"github.com/larder-dev/larder/test/e2e/served"
 )
 
-// Shared by all tests.
+// Values that all tests share.
 var (
 	browserCtx context.Context
 	site       *served.Site
-	client     kubernetes.Interface // for the API server
+	client     kubernetes.Interface // client of the API server
 	mirror     *served.Mirror
-	token      string // from the mirror's kubeconfig
-	larder     string // path of the program
+	token      string // token from the mirror's kubeconfig
+	larder     string // path of the larder program
 )
 
-// workers is the number of ConfigMaps in the namespace fleet.
+// workers is the number of ConfigMaps in the namespace fleet, enough for several pages of a list.
 const workers = 5000
 
 func TestMain(m *testing.M) {
@@ -82,7 +82,7 @@ func runAll(m *testing.M) (code int, err error) {
 	}
 	token = mirrored.BearerToken
 	o := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox,
-		chromedp.IgnoreCertErrors, // larder signs its certificate with an authority of its own
+		chromedp.IgnoreCertErrors, // larder signs its certificate with its own authority
 		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND , EXCLUDE 127.0.0.1"),
 		chromedp.Flag("lang", "en-US"), chromedp.Flag("font-render-hinting", "none"))
 	allocator, stop := chromedp.NewExecAllocator(ctx, o...)
@@ -134,7 +134,7 @@ func mirrorPage() string { return "https://" + mirror.Address() + "/#token=" + t
 // serve runs larder serve until the test ends, and returns the URL of its page, token included.
 func serve(t *testing.T, args ...string) string {
 	t.Helper()
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig") // for the token, which larder does not log
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig") // larder writes its token to this file only
 	cmd := exec.Command(larder, append([]string{"serve", "--serve-kubeconfig", kubeconfig}, args...)...)
 	cmd.Dir = t.TempDir()
 	stderr, err := cmd.StderrPipe()

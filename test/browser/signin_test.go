@@ -10,8 +10,8 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// TestSignIn checks the sign-in form: without a token the page shows only the form, and it refuses a wrong token. A
-// correct token lasts over a reload, and only in its tab.
+// TestSignIn checks the form for signing in: without a token the page shows only the form, and a wrong token is
+// refused. A correct token survives a reload of the tab, and other tabs do not have it.
 func TestSignIn(t *testing.T) {
 	tb := newTab(t)
 	tb.expect("status of 401")
@@ -30,7 +30,7 @@ func TestSignIn(t *testing.T) {
 	tb.do(chromedp.Evaluate[chromedp.Void]("window.seen = 1; sessionStorage.setItem('seen', '1')"),
 		chromedp.Click("#signout"))
 	tb.shows("Sign in")
-	tb.until("!window.seen && !sessionStorage.getItem('seen')") // no data remain for the next user of the tab
+	tb.until("!window.seen && !sessionStorage.getItem('seen')") // the next user of the tab finds no data
 	tb.do(chromedp.Reload())
 	tb.shows("Sign in")
 }
@@ -61,13 +61,13 @@ func TestTokenInTheAddress(t *testing.T) {
 	if at := evalAs[string](tb, "location.href"); at != "https://"+mirror.Address()+"/#/" {
 		t.Errorf("the address is %s", at)
 	}
-	if n := evalAs[int](tb, "history.length"); n > 2 { // including the blank page of the new tab
+	if n := evalAs[int](tb, "history.length"); n > 2 { // the count includes the new tab's blank page
 		t.Errorf("the history has %d entries", n)
 	}
 }
 
-// TestRights checks the page for a user with rights to one kind in one namespace, and none to the state. It shows the
-// served kinds, the permitted objects, and the reason for the rest.
+// TestRights checks the page for a user who may read one kind in one namespace, and not the mirror's state. The page
+// shows the served kinds, the permitted objects, and why the rest is missing.
 func TestRights(t *testing.T) {
 	dir := t.TempDir()
 	tokens, rights := filepath.Join(dir, "tokens"), filepath.Join(dir, "rights.yaml")

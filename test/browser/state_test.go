@@ -12,7 +12,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestStateView checks that the state hides empty kinds, finds kinds by name, and sorts by a column; issue 37.
+// TestStateView checks the page's view of the mirror's state: it hides empty kinds, finds kinds by name, and sorts by a
+// column (issue 37).
 func TestStateView(t *testing.T) {
 	tb := newTab(t)
 	tb.open(mirrorPage(), "configmaps")
@@ -36,7 +37,8 @@ func TestStateView(t *testing.T) {
 	checkAccessibility(tb)
 }
 
-// TestStateNotes checks that the state shows the known defects of a collection, and that it is not well; issue 37.
+// TestStateNotes checks that the page's view of the mirror's state shows known defects of a collection, and marks the
+// collection as not healthy (issue 37).
 func TestStateNotes(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.db")
 	st, err := store.Open(path, store.Options{})
@@ -59,7 +61,7 @@ func TestStateNotes(t *testing.T) {
 	checkAccessibility(tb)
 }
 
-// TestBadStates checks that a pod's bad state and a pod that is not ready are marked by colour; issue 37.
+// TestBadStates checks that the page marks a failed pod and a pod that is not ready by colour (issue 37).
 func TestBadStates(t *testing.T) {
 	tb := newTab(t)
 	tb.open(mirrorPage(), "configmaps")

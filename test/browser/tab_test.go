@@ -19,7 +19,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// patience limits a step in the browser, even on a busy machine.
+// patience is the timeout of each step in the browser, long enough for a busy machine.
 const patience = time.Minute
 
 // tab is a browser tab. Its test fails at the end if the tab had unexpected problems.
@@ -30,11 +30,11 @@ type tab struct {
 	mu       sync.Mutex
 	problems []string // guarded by mu
 	asked    int      // number of requests; guarded by mu
-	// expected are parts of the problems that the test causes.
+	// expected are texts. A problem that contains one of them was caused on purpose by the test.
 	expected []string
 }
 
-// newTab opens a tab with its own storage, so that it is not signed in.
+// newTab opens a browser tab with its own storage, in which no user is signed in.
 func newTab(t *testing.T) *tab {
 	t.Helper()
 	tb := &tab{t: t}
@@ -57,7 +57,7 @@ func newTab(t *testing.T) *tab {
 	return tb
 }
 
-// note records problems: console errors, exceptions, requests to other hosts, and tokens in URLs.
+// note records problems of the tab: console errors, exceptions, requests to other hosts, and tokens in URLs.
 func (tb *tab) note(ev any) {
 	tb.mu.Lock()
 	defer tb.mu.Unlock()
@@ -93,7 +93,7 @@ func (tb *tab) problem(format string, args ...any) {
 	tb.problems = append(tb.problems, text)
 }
 
-// expect permits problems whose text contains text.
+// expect permits problems of the tab whose message contains text.
 func (tb *tab) expect(text string) {
 	tb.mu.Lock()
 	defer tb.mu.Unlock()
@@ -134,7 +134,7 @@ func tryAs[T any](tb *tab, expression string, o ...chromedp.EvaluateOption) (T, 
 	return chromedp.Run(ctx, chromedp.Evaluate[T](expression, o...))
 }
 
-// navigating reports whether an evaluation failed because the tab was leaving its page.
+// navigating reports whether a JavaScript evaluation failed because the tab was loading a new page.
 func navigating(err error) bool {
 	var protocol *cdproto.Error
 	return errors.As(err, &protocol) && strings.Contains(protocol.Message, "navigated or closed")
@@ -177,7 +177,7 @@ func (tb *tab) shows(text string) {
 	tb.until(fmt.Sprintf("document.getElementById('main')?.innerText.includes(%q)", text))
 }
 
-// blur removes the focus and scrolls to the top.
+// blur removes the keyboard focus and scrolls to the top of the page.
 var blur = chromedp.Evaluate[chromedp.Void]("document.activeElement.blur(); scrollTo(0, 0)")
 
 // find replaces the text in the search field.

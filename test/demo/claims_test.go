@@ -19,15 +19,15 @@ func at(name, rv string) *corev1.Pod {
 	return pod
 }
 
-// going returns a pod with a deletionTimestamp.
+// going returns a pod that is being deleted: it has a deletionTimestamp.
 func going(name, rv string) *corev1.Pod {
 	pod := at(name, rv)
 	pod.DeletionTimestamp = ptr.To(metav1.Unix(1, 0))
 	return pod
 }
 
-// TestLedgerSees checks that the ledger reports each kind of wrong event: missing, repeated, stale, and unexpected
-// ones.
+// TestLedgerSees checks that the demo's event handler reports each kind of wrong event: missing, repeated, stale and
+// unexpected events.
 func TestLedgerSees(t *testing.T) {
 	want := changes{created: []string{"ns/c"}, updated: []string{"ns/a"}, deleted: []string{"ns/b"}}
 	good := []func(l *ledger){

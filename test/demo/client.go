@@ -21,7 +21,7 @@ import (
 
 // client is a REST client with connections of its own. It counts received bytes.
 type client struct {
-	// Interface is for the core group, version v1. A clientset would add 10 MB to the program.
+	// Interface is a REST client for the core group, version v1. A clientset would add 10 MB to the program.
 	rest.Interface
 	userAgent string
 	received  atomic.Int64
@@ -60,7 +60,7 @@ func newClient(cluster Cluster, userAgent string) (*client, error) {
 // close closes the connections.
 func (c *client) close() { c.dialer.CloseAll() }
 
-// noteAnswer makes firstAnswer report the next successful answer.
+// noteAnswer resets the recorded time, so that firstAnswer returns the time of the next successful answer.
 func (c *client) noteAnswer() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -103,8 +103,8 @@ func (t *clientTransport) RoundTrip(q *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// listWatch lists and watches the pods of a namespace. client-go reads from traits whether the client supports
-// WatchList.
+// listWatch returns a ListerWatcher for the pods of a namespace. traits is a client from which client-go learns whether
+// WatchList is supported.
 func (c *client) listWatch(namespace string, traits any) cache.ListerWatcher {
 	id := entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods"), Namespace: namespace}
 	return cache.ToListWatcherWithWatchListSemantics(requests.ListWatch(c, id).ListWatch, traits)

@@ -28,15 +28,15 @@ type Cluster interface {
 
 // Requests counts one client's requests for pods, by cost.
 type Requests struct {
-	// Lists counts lists, Pages their requests.
+	// Lists is the number of lists, and Pages the number of requests for them.
 	Lists int
 	Pages int
-	// Probes counts lists with limit=1 that only read the server's resourceVersion. Lookups counts requests for one object
-	// by name. Compares counts pages of metadata for a comparison with held objects.
+	// Probes counts lists with limit=1 that only read the server's resourceVersion. Lookups counts requests for one
+	// object by name. Compares counts pages of metadata that an informer compares with its objects.
 	Probes   int
 	Lookups  int
 	Compares int
-	// Watches counts watches from a resourceVersion, WatchLists watches that begin with the whole state.
+	// Watches counts watches from a resourceVersion. WatchLists counts watches that begin with all objects.
 	Watches    int
 	WatchLists int
 }
@@ -51,7 +51,7 @@ func (r *Requests) Count(verb string, query url.Values) {
 	case verb != "list":
 	case strings.Contains(query.Get("fieldSelector"), "metadata.name="):
 		r.Lookups++
-	case query.Get("timeoutSeconds") != "": // only comparisons set it; an audit log lacks the Accept header
+	case query.Get("timeoutSeconds") != "": // only a metadata comparison sets it; an audit log has no Accept header
 		r.Compares++
 	case query.Get("limit") == "1" && query.Get("continue") == "":
 		r.Probes++
@@ -63,5 +63,5 @@ func (r *Requests) Count(verb string, query url.Values) {
 	}
 }
 
-// WholeState returns the number of requests for the whole state or a page of it.
+// WholeState returns the number of requests for all objects or for a page of them.
 func (r Requests) WholeState() int { return r.Pages + r.WatchLists }

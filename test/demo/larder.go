@@ -16,7 +16,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// larder is one run of Larder, from opening to closing its file.
+// larder is one run of Larder's informer, from the opening of its store to the closing.
 type larder struct {
 	client   *client
 	store    *store.Store
@@ -29,7 +29,7 @@ type larder struct {
 	done   chan struct{}
 }
 
-// larderStart holds the parameters of a run.
+// larderStart holds the parameters of such a run.
 type larderStart struct {
 	cluster         Cluster
 	namespace, file string
@@ -100,7 +100,7 @@ func (l *larder) awaitSync(ctx context.Context) (time.Duration, error) {
 	return time.Since(l.started), nil
 }
 
-// awaitLive waits until the watch is open and all received changes are stored, after at least one relist.
+// awaitLive waits until the watch is open, at least one relist has been made, and all received changes are stored.
 func (l *larder) awaitLive(ctx context.Context) (time.Time, error) {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
@@ -120,7 +120,7 @@ func (l *larder) awaitLive(ctx context.Context) (time.Time, error) {
 	}
 }
 
-// await waits for the handler's event of the ledger's marker.
+// await waits for a channel that the demo's handler closes when it receives the marker pod.
 func (l *larder) await(ctx context.Context, event <-chan struct{}) error {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()

@@ -10,24 +10,26 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// ledger is an event handler that records its events.
+// ledger is an event handler that records the received events, to compare them with the expected ones.
 type ledger struct {
 	marker string
 
 	mu sync.Mutex // guards the fields below
-	// stored holds the resourceVersions on disk before the start. A replayed object is removed from it.
+	// stored holds the resourceVersions on disk before the start, by key. An object is removed when the handler
+	// receives it as stored.
 	stored   map[string]string
 	replayed int
 	got      changes
-	// deleting holds the keys of objects that got a deletionTimestamp in an update, as kube-apiserver deletes pods.
+	// deleting holds the keys of objects that received a deletionTimestamp by an update. kube-apiserver deletes a pod
+	// that way.
 	deleting []string
 	problems []string
-	// marked is closed when the marker is added, unmarked when it is deleted.
+	// marked is closed when the marker pod is added, unmarked when the marker pod is deleted.
 	marked, unmarked chan struct{}
 }
 
-// newLedger returns a ledger for a start with these objects on disk. marker is the key of a pod whose events show that
-// all earlier events were recorded.
+// newLedger returns an event handler for a start with these objects on disk. marker is the key of a pod that is created
+// last: its events show that all earlier events have arrived.
 func newLedger(stored map[string]string, marker string) *ledger {
 	return &ledger{stored: stored, marker: marker, marked: make(chan struct{}), unmarked: make(chan struct{})}
 }
@@ -58,8 +60,8 @@ func (l *ledger) OnAdd(obj any, _ bool) {
 	}
 }
 
-// OnUpdate implements cache.ResourceEventHandler. kube-apiserver deletes a pod in two writes, and the first sets the
-// deletionTimestamp. That update is not a change of the demo.
+// OnUpdate implements cache.ResourceEventHandler. kube-apiserver deletes a pod in two writes, of which the first sets
+// the deletionTimestamp. An update by that write is not counted as a change.
 func (l *ledger) OnUpdate(before, after any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -110,7 +112,7 @@ func (l *ledger) problemLocked(format string, args ...any) {
 	l.problems = append(l.problems, fmt.Sprintf(format, args...))
 }
 
-// compare returns the differences between the recorded events and the expected ones.
+// compare returns the differences between the recorded events and the expected number of stored objects and changes.
 func (l *ledger) compare(replayed int, want changes) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

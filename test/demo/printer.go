@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// namesPerLine limits the names of deleted pods in a line of output.
+// namesPerLine is the maximum number of deleted pods whose names one line of output lists.
 const namesPerLine = 6
 
 // printer writes the demo's output for people. It keeps the first error of its writer.
@@ -41,7 +41,7 @@ func (p *printer) cost(m Measure) {
 	p.line("%s, %s received, %s.", m.Requests, size(m.Received), span(m.Took))
 }
 
-// events prints the events that the handler received. format has a verb for the number of stored pods.
+// events prints the events that Larder's handler received. format has a verb for the number of stored pods.
 func (p *printer) events(step *Step, format string) {
 	p.line(format, count(step.Replayed))
 	p.line("  %s updated, %s created, %s deleted; the deleted ones are", count(len(step.Updated)),
@@ -63,7 +63,7 @@ func (c changes) String() string {
 		count(len(c.deleted)))
 }
 
-// String lists the requests by type, without types that were not sent.
+// String lists the numbers of requests by type. It omits types with no request.
 func (r Requests) String() string {
 	parts := []string{r.lists()}
 	for _, part := range []struct {
@@ -78,7 +78,7 @@ func (r Requests) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// lists returns the number of lists and, if there were more, of their pages.
+// lists returns the number of lists as text. If the lists needed more requests, it adds the number of pages.
 func (r Requests) lists() string {
 	text := fmt.Sprintf("%d %s", r.Lists, plural("list", r.Lists))
 	if r.Pages > r.Lists {
@@ -119,7 +119,7 @@ func (p *printer) table(r Report) {
 		})...)
 		row(cells("  pods", columns, func(m Measure) string { return count(m.Objects) })...)
 	}
-	// A strings.Builder returns no errors.
+	// A write to a strings.Builder returns no error.
 	_ = w.Flush()
 	for line := range strings.Lines(text.String()) {
 		p.printf("%s\n", strings.TrimRight(line, " \n"))

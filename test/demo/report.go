@@ -14,26 +14,27 @@ type Report struct {
 	Steps []Step
 }
 
-// Step is one start, measured with Larder and with client-go's informer.
+// Step is one start of the demo, measured with Larder and with client-go's informer.
 type Step struct {
 	Name string
-	// Larder, Default (client-go's WatchList) and List (client-go with LIST) are the figures of each informer. Synced is
-	// false for an informer that had no server to sync from.
+	// Larder, Default (client-go with WatchList) and List (client-go with LIST) are the figures of the three informers.
+	// Synced is false for an informer that could not sync because there was no server.
 	Larder, Default, List Measure
 	// Created, Updated and Deleted are the keys in the events of Larder's handler. Replayed counts the stored objects that
 	// it received.
 	Created, Updated, Deleted []string
 	Replayed                  int
-	// Reason is the reason of the relist, or "".
+	// Reason is the reason of Larder's relist, or "" if there was none.
 	Reason string
 	// Age is the age of the data that was served without the server.
 	Age time.Duration
 }
 
-// Measure holds the figures of one start.
+// Measure holds the figures of one start of one informer.
 type Measure struct {
 	Synced bool
-	// Took is the time until the sync was complete. Larder's last step begins at the server's first answer.
+	// Took is the time from the start until the sync was complete. In the last step, it begins at the server's first
+	// answer to Larder.
 	Took time.Duration
 	// Waited is the time until Larder noticed that the server was back; 0 if that was before Cluster.Start returned.
 	Waited   time.Duration

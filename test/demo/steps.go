@@ -77,7 +77,8 @@ func (s *story) startAndSync(ctx context.Context, step *Step, name string, store
 	return l, nil
 }
 
-// finish stops Larder. Without an error it repeats the step with client-go and adds it to the report.
+// finish stops Larder. If the step had no error, it repeats the step with client-go's informer and adds the step to the
+// report.
 func (s *story) finish(ctx context.Context, l *larder, step *Step, err error) error {
 	if err = errors.Join(err, l.stop()); err != nil {
 		return err
@@ -144,7 +145,8 @@ func (s *story) offline(ctx context.Context) (err error) {
 func (s *story) stopServer(ctx context.Context) error {
 	s.down = true
 	err := s.cluster.Stop(ctx)
-	// Idle connections to the stopped server must not serve the first request after its start.
+	// Connections from before the server's stop are closed, so that the first request after its start does not fail on
+	// one.
 	s.world.client.close()
 	return err
 }

@@ -21,7 +21,7 @@ const (
 	// stepTimeout limits each wait.
 	stepTimeout = 2 * time.Minute
 	pollEvery   = 2 * time.Millisecond
-	// offlinePatience is how long client-go's informer may try to sync without a server.
+	// offlinePatience is how long the demo lets client-go's informer try to sync without a server.
 	offlinePatience = time.Second
 )
 
@@ -35,7 +35,7 @@ type Options struct {
 	Dir string
 }
 
-// story is a run of the demo.
+// story is one run of the demo.
 type story struct {
 	o       Options
 	cluster Cluster
@@ -44,7 +44,7 @@ type story struct {
 	file    string
 	report  Report
 
-	// now is the server's state. While Larder is stopped, it is also the state on disk.
+	// now is the server's state, by key. While Larder is stopped, it is also the state in Larder's file.
 	now state
 	// down is true while the API server is stopped.
 	down bool
@@ -68,7 +68,7 @@ func Run(ctx context.Context, cluster Cluster, o Options) (_ Report, err error) 
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(o.Dir)) }()
 	}
-	// Informers log each refused connection, and the demo causes many.
+	// Informers log each refused connection. The demo causes many, so their log is discarded.
 	ctx = klog.NewContext(ctx, logr.Discard())
 	s := &story{o: o, cluster: cluster, out: &printer{w: o.Out}, file: filepath.Join(o.Dir, "demo.larder")}
 	if s.world, err = newWorld(cluster); err != nil {
@@ -146,7 +146,8 @@ func (s *story) measure(ctx context.Context, l *larder, took time.Duration) (Mea
 
 // verify checks the handler's events, and the store against a fresh LIST.
 func (s *story) verify(ctx context.Context, l *larder, step *Step, replayed int, want changes) error {
-	// The handler receives events in order, so the marker's event follows all events of the step.
+	// The handler receives events in order. So the events of a pod created last (the marker) follow all events of the
+	// step.
 	if err := s.mark(ctx, l); err != nil {
 		return fmt.Errorf("%s: %w: %w", step.Name, ErrClaim, err)
 	}
@@ -178,7 +179,7 @@ func (s *story) mark(ctx context.Context, l *larder) error {
 	return l.await(ctx, l.ledger.unmarked)
 }
 
-// equal compares the store with a state, pod by pod.
+// equal compares Larder's store with a wanted state, pod by pod.
 func (s *story) equal(step *Step, l *larder, want state) error {
 	if err := want.equal(l.informer.GetStore()); err != nil {
 		return fmt.Errorf("%s: the store: %w: %w", step.Name, ErrClaim, err)
@@ -186,7 +187,7 @@ func (s *story) equal(step *Step, l *larder, want state) error {
 	return nil
 }
 
-// claim returns an error that wraps ErrClaim unless holds is true.
+// claim returns nil if holds is true. Otherwise it returns an error that wraps ErrClaim.
 func claim(holds bool, step *Step, format string, args ...any) error {
 	if holds {
 		return nil

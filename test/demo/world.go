@@ -28,13 +28,14 @@ import (
 const (
 	// writers is the number of concurrent write requests.
 	writers = 16
-	// scheduler names a scheduler that does not exist, so that the pods stay unscheduled.
+	// scheduler is the name of a scheduler that does not exist, so that the pods stay unscheduled.
 	scheduler = "larder-demo-has-none"
-	// admissionPatience limits how long a new namespace may refuse pods, for lack of its service account.
+	// admissionPatience is how long pods may be refused in a new namespace, because its service account does not exist
+	// yet.
 	admissionPatience = 30 * time.Second
-	// removeTries allows for requests on dead connections.
+	// removeTries is the number of attempts to remove the namespace, because a request may use a dead connection.
 	removeTries = 3
-	// cleanupTime limits the removal of the namespace.
+	// cleanupTime is the timeout for the removal of the namespace.
 	cleanupTime = 2 * time.Minute
 )
 
@@ -42,11 +43,11 @@ const (
 type world struct {
 	client    *client
 	namespace string
-	// made is true if the namespace exists, or may exist.
+	// made is true if the namespace exists or may exist, so that it must be removed.
 	made bool
 }
 
-// state is the result of a fresh LIST, by key.
+// state holds the pods of a fresh LIST, by key.
 type state map[string]*corev1.Pod
 
 // changes are the keys of changed objects, sorted.
@@ -79,8 +80,8 @@ func (w *world) makeNamespace(ctx context.Context) error {
 	return nil
 }
 
-// mayHaveTakenEffect reports whether a failed request may have changed the server. A refused request, or one that
-// reached no server, has not.
+// mayHaveTakenEffect reports whether a failed request may have changed the server. It returns false if the server
+// refused the request, or was not reached.
 func mayHaveTakenEffect(err error) bool {
 	var status apierrors.APIStatus
 	var network *net.OpError
@@ -123,7 +124,7 @@ func (w *world) deletePod(ctx context.Context, name string) error {
 	return w.pods(w.client.Delete()).Name(name).Body(now).Do(ctx).Error()
 }
 
-// pods makes a request concern the pods of the namespace.
+// pods sets the namespace and resource of a request to the demo's pods.
 func (w *world) pods(r *rest.Request) *rest.Request { return r.Namespace(w.namespace).Resource("pods") }
 
 // change updates a hundredth of the pods, creates half as many, and deletes a fifth of the updated number. round is
@@ -134,7 +135,7 @@ func (w *world) change(ctx context.Context, now state, round int) (changes, erro
 	var done changes
 	picked := spread(keys, updates+deletes)
 	for i, key := range picked {
-		// Deletions are spread among the updates.
+		// Deletions are spread evenly among the updates.
 		if (i+1)*deletes/len(picked) > i*deletes/len(picked) {
 			done.deleted = append(done.deleted, key)
 		} else {
@@ -182,7 +183,7 @@ func (w *world) list(ctx context.Context) (state, error) {
 	}
 }
 
-// remove deletes the namespace and its pods if the namespace was created, even after the end of ctx.
+// remove deletes the namespace and its pods if the namespace was created. It works even after ctx has ended.
 func (w *world) remove(ctx context.Context) error {
 	defer w.client.close()
 	if !w.made {
@@ -254,7 +255,7 @@ func inParallel(ctx context.Context, keys []string, do func(ctx context.Context,
 
 // newPod returns a pod of about three kilobytes that is never scheduled.
 func newPod(name string) *corev1.Pod {
-	// Contents differ by pod. Equal pods would compress better than real ones.
+	// The contents of pods differ. Equal pods would compress better than real ones.
 	digest := fmt.Sprintf("%x", sha256.Sum256([]byte(name)))
 	container := func(name string) corev1.Container {
 		c := corev1.Container{

@@ -14,8 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// pods returns the pods of the release's workloads, by component. It creates them from the templates, since the tests'
-// kube-apiserver has no controllers.
+// pods returns the pods of the chart's workloads, by component. It creates them from the pod templates, since the
+// tests' kube-apiserver has no controllers.
 func (r *release) pods(t *testing.T) map[string]*corev1.Pod {
 	t.Helper()
 	all := map[string]*corev1.Pod{}
@@ -81,7 +81,7 @@ func TestAdmission(t *testing.T) {
 	}
 }
 
-// admit creates a pod as a dry run.
+// admit creates a pod as a dry run, and returns the API server's error.
 func (w *world) admit(t *testing.T, pod *corev1.Pod) error {
 	t.Helper()
 	_, err := w.client.CoreV1().Pods(pod.Namespace).Create(t.Context(), pod,

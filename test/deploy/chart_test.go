@@ -23,7 +23,7 @@ import (
 
 var chartDir = filepath.Join("..", "..", "deploy", "chart")
 
-// release is the chart rendered as the release larder.
+// release is the Helm chart, rendered under the release name larder.
 type release struct {
 	namespace string
 	text      string // all templates, in the format of helm template
@@ -102,7 +102,7 @@ func parse(text string) (all []*unstructured.Unstructured, err error) {
 	}
 }
 
-// find returns the only object of that kind and name.
+// find returns the only rendered object of that kind and name.
 func (r *release) find(t *testing.T, kind, name string) *unstructured.Unstructured {
 	t.Helper()
 	var found []*unstructured.Unstructured

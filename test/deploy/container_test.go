@@ -39,7 +39,7 @@ func (p *sandbox) runOnce(t *testing.T, c corev1.Container) {
 	}
 }
 
-// running is a running pod.
+// running is a pod whose container runs on this machine.
 type running struct {
 	*sandbox
 	log     string
@@ -65,7 +65,7 @@ func (p *sandbox) run(t *testing.T) *running {
 	return r
 }
 
-// stop terminates the process as the kubelet does, and checks that its log reports no missing rights.
+// stop terminates the process as the kubelet does, and checks that its log has no message about missing permissions.
 func (r *running) stop(t *testing.T) {
 	t.Helper()
 	if err := r.process.Terminate(); err != nil {
@@ -87,13 +87,13 @@ func (r *running) text(t *testing.T) string {
 	return string(text)
 }
 
-// command returns the command line of a container. It starts with env -i and sets only the chart's variables and the
-// kubelet's.
+// command returns the command line that runs a container on this machine. It starts with env -i, so that only the
+// variables of the chart and of the kubelet are set.
 func (p *sandbox) command(t *testing.T, c corev1.Container) []string {
 	t.Helper()
 	words := slices.Concat(c.Command, c.Args)
 	if len(c.Command) == 0 {
-		words = slices.Concat([]string{"/usr/local/bin/larder"}, c.Args) // the image's entrypoint
+		words = slices.Concat([]string{"/usr/local/bin/larder"}, c.Args) // the entrypoint of the image
 	}
 	if words[0] != "/usr/local/bin/larder" {
 		t.Fatalf("the image has no %s", words[0])
@@ -130,8 +130,8 @@ func (p *sandbox) command(t *testing.T, c corev1.Container) []string {
 	return slices.Concat(line, []string{p.w.larder}, words[1:])
 }
 
-// enterCluster replaces rest.InClusterConfig, which reads files below /var/run that a test cannot write. It points
-// KUBECONFIG to the mounted token and the server of the variables.
+// enterCluster sets KUBECONFIG to a file with the mounted token and the server of the pod's environment. Otherwise
+// larder would call rest.InClusterConfig, whose files are below /var/run, where a test cannot write.
 func (p *sandbox) enterCluster(t *testing.T, env map[string]string) {
 	t.Helper()
 	access := filepath.Join(p.dir, accessDir)

@@ -11,7 +11,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	// Unused: the import keeps the module in go.mod, whose files include the PodMonitor definition.
+	// The import is unused. It keeps the module in go.mod, whose files include the definition of PodMonitor.
 	_ "github.com/prometheus-operator/prometheus-operator/pkg/versionutil"
 )
 

@@ -16,7 +16,7 @@ import (
 	"github.com/larder-dev/larder/internal/config"
 )
 
-// variants are values that together reach every branch of the templates.
+// variants are chart values which together reach every branch of the templates.
 var variants = map[string]string{
 	"node":           "node: {enabled: true}",
 	"node, emptyDir": "node: {enabled: true, hostPath: ''}",
@@ -79,8 +79,8 @@ keySecret: larder-key
 mirror: {enabled: true, replicas: 2, snapshotTo: /var/lib/larder/snapshots/}`,
 }
 
-// TestLint checks that Helm's linter accepts each variant of the chart. Each variant renders, and its sync.yaml is a
-// valid configuration.
+// TestLint checks that Helm's linter accepts the chart with each set of values. With each set the chart renders, and
+// its sync.yaml is a valid configuration.
 func TestLint(t *testing.T) {
 	for name, values := range variants {
 		given := map[string]any{}
@@ -117,7 +117,7 @@ func TestLint(t *testing.T) {
 	}
 }
 
-// TestRefused checks that unknown and contradictory values are refused, with a message that names them.
+// TestRefused checks that the chart refuses unknown and contradictory values, with a message that names them.
 func TestRefused(t *testing.T) {
 	for values, want := range map[string]string{
 		"{}":                                        "set node.enabled, mirror.enabled or snapshots.enabled",
@@ -157,7 +157,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestValuesAreExplained checks that each value has a comment of its own or of its group.
+// TestValuesAreExplained checks that each value of the chart has a comment of its own, or is in a group with a comment.
 func TestValuesAreExplained(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(chartDir, "values.yaml"))
 	if err != nil {
@@ -171,7 +171,7 @@ func TestValuesAreExplained(t *testing.T) {
 			bare[m[2]] = true
 		}
 	}
-	// These need no comment: their names explain them, or they are fields of Kubernetes objects.
+	// These values need no comment: their names explain them, or they are fields of Kubernetes objects.
 	want := []string{"enabled", "limits", "maxSize", "requests", "schedule", "size", "storage", "tolerations"}
 	if got := slices.Sorted(maps.Keys(bare)); !slices.Equal(got, want) {
 		t.Errorf("without a comment are %q, want %q", got, want)

@@ -14,9 +14,10 @@ import (
 )
 
 var (
-	// dir holds the server's files and the larder program.
+	// dir holds the API server's files and the larder program.
 	dir string
-	// server and larder run once, on first use. started is the running server.
+	// server starts the API server and larder builds the program, each once, on first use. started is the running
+	// server.
 	server  = sync.OnceValues(startServer)
 	larder  = sync.OnceValues(buildLarder)
 	started *controlplane.ControlPlane

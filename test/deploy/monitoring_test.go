@@ -32,8 +32,8 @@ func TestAlertRules(t *testing.T) {
 	}
 }
 
-// TestWhoMayConnect checks that the NetworkPolicy admits Prometheus to the metrics port, whatever other clients it
-// admits.
+// TestWhoMayConnect checks that the NetworkPolicy always admits Prometheus to the metrics port, and which other clients
+// it admits.
 func TestWhoMayConnect(t *testing.T) {
 	const both = `
 node: {enabled: true, serve: true}

@@ -27,12 +27,12 @@ type sandbox struct {
 	w            *world
 	pod          *corev1.Pod
 	dir          string
-	ports        map[string]string // local HOST:PORT by the name of the container's port
+	ports        map[string]string // local HOST:PORT, by the name of the container port
 	replacements []string          // pairs of a text in the chart and its local replacement
 }
 
-// sandbox prepares the volumes of a pod. Persistent volumes are below kept. services maps Service names to the
-// HOST:PORT of their pods.
+// sandbox prepares the volumes of a pod on this machine. Persistent volumes are in the directory kept. services maps
+// Service names to the HOST:PORT of their pods.
 func (w *world) sandbox(t *testing.T, pod *corev1.Pod, kept string, services map[string]string) *sandbox {
 	t.Helper()
 	p := &sandbox{w: w, pod: pod, dir: t.TempDir(), ports: map[string]string{}}
@@ -121,7 +121,7 @@ func (p *sandbox) mount(t *testing.T, path string, files map[string]string) {
 	}
 }
 
-// local returns the text with local paths and addresses.
+// local replaces the pod's paths and addresses in a text by local ones.
 func (p *sandbox) local(text string) string {
 	return strings.NewReplacer(p.replacements...).Replace(text)
 }
@@ -193,7 +193,8 @@ func (p *sandbox) secret(t *testing.T, name string) map[string]string {
 	return data
 }
 
-// access returns the files of the pod's service account, as kubelet mounts them by default.
+// access returns the files of the pod's service account: token, certificate and namespace. By default the kubelet
+// mounts them.
 func (p *sandbox) access(t *testing.T) map[string]string {
 	t.Helper()
 	authority := p.configMap(t, "kube-root-ca.crt")

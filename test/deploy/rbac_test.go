@@ -8,7 +8,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// right is a single permission of a rule.
+// right is a single permission: one verb on one resource.
 type right struct{ verb, group, resource, name, namespace string }
 
 // rights returns an account's permissions from the roles bound to it.
@@ -69,7 +69,7 @@ func sorted(all []right) []right {
 	return all
 }
 
-// reads returns the permissions for verbs on resources, each named resource.group.
+// reads returns permissions for each of the verbs on each of the resources, which are named resource.group.
 func reads(namespace string, verbs []string, names ...string) (all []right) {
 	for _, name := range names {
 		resource, group, _ := strings.Cut(name, ".")

@@ -42,7 +42,7 @@ snapshots: {enabled: true}`)
 		c := p.pod.Spec.Containers[0]
 		taken := p.measure(t, c, func() {
 			(&running{sandbox: p, log: os.DevNull}).ready(t, 1)
-			// Snapshots and an idle mirror run for five seconds, or less with few pods.
+			// The usage includes five seconds of an idle mirror that makes snapshots, or less with few pods.
 			time.Sleep(min(5*time.Second, time.Duration(*measured)*5*time.Millisecond))
 		})
 		taken.report(t, component, c)
@@ -55,13 +55,13 @@ snapshots: {enabled: true}`)
 	atOnce := metav1.DeleteOptions{GracePeriodSeconds: new(int64)}
 	if err := w.client.CoreV1().Pods("default").DeleteCollection(t.Context(), atOnce,
 		metav1.ListOptions{LabelSelector: "app=web"}); err != nil {
-		t.Log("the pods are still there:", err) // with very many pods the server exceeds its time limit
+		t.Log("the pods are still there:", err) // the server limits the time of a deletion
 	}
 }
 
-// usage is the resource usage of a container.
+// usage is the memory and processor time of a container.
 type usage struct {
-	memory    int64 // peak of RssAnon; 0 without /proc
+	memory    int64 // peak of RssAnon; 0 on a system without /proc
 	processor time.Duration
 }
 
@@ -77,7 +77,8 @@ func (u usage) report(t *testing.T, name string, c corev1.Container) {
 	}
 }
 
-// measure runs a container and returns its usage. With meanwhile, the container is terminated after meanwhile returns.
+// measure runs a container and returns its usage. If meanwhile is not nil, measure calls it while the container runs,
+// and then terminates the container. Otherwise it waits until the container ends.
 func (p *sandbox) measure(t *testing.T, c corev1.Container, meanwhile func()) (u usage) {
 	t.Helper()
 	line := p.command(t, c)

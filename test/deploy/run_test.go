@@ -77,7 +77,8 @@ func get(t *testing.T, client *http.Client, url, token string) (int, string) {
 	return answer.StatusCode, string(body)
 }
 
-// scrape requests the metrics as Prometheus would by the PodMonitor, with a token. It returns the answer.
+// scrape requests a pod's metrics with a token, at the address that Prometheus would find by the PodMonitor. It returns
+// status and body.
 func (r *running) scrape(t *testing.T, release *release, token string) (int, string) {
 	t.Helper()
 	monitor := release.find(t, "PodMonitor", strings.TrimSuffix(r.pod.Name, "-0"))
@@ -106,7 +107,7 @@ func (r *running) scrape(t *testing.T, release *release, token string) (int, str
 	return r.ask(t, text("tlsConfig", "serverName"), "/metrics", token)
 }
 
-// ask requests a path from the pod's serve port under the name of its Service.
+// ask requests a path from the port on which the pod serves its API, under the name of its Service.
 func (r *running) ask(t *testing.T, service, path, token string) (int, string) {
 	t.Helper()
 	authority := x509.NewCertPool()
@@ -151,7 +152,8 @@ func (r *running) checkMetrics(t *testing.T, release *release, stranger string) 
 	}
 }
 
-// checkRights checks that since mark the account has used all of its permissions, and was refused nothing.
+// checkRights checks that the account has used each of its permissions since mark, an offset in the audit log. The API
+// server must have refused it nothing.
 func (w *world) checkRights(t *testing.T, release *release, account string, mark int64) {
 	t.Helper()
 	requests, err := w.Requests("", mark)
@@ -178,7 +180,8 @@ func (w *world) checkRights(t *testing.T, release *release, account string, mark
 		t.Errorf("%s may do nothing", account)
 	}
 	for _, may := range rights {
-		// The API server does not see requests to a mirror, and its audit log omits Leases.
+		// Two permissions are not checked: requests to a mirror do not reach the API server, and the audit log omits
+		// Leases.
 		if may.resource == "" || may.resource == "leases" {
 			continue
 		}

@@ -34,7 +34,7 @@ func ageIdentity(t *testing.T) (recipient, identityFile string) {
 	return identity.Recipient().String(), identityFile
 }
 
-// listed returns the snapshots of a repository, from larder snapshot list.
+// listed returns the snapshots in a repository, as larder snapshot list prints them.
 func (w *world) listed(t *testing.T, env []string, repository, public, identity string) (all []listedSnapshot) {
 	t.Helper()
 	out := w.larderOutput(t, env, "snapshot", "list", repository, "-o", "json", "--signed-by", public,
@@ -54,7 +54,7 @@ type listedSnapshot struct {
 	}
 }
 
-// objects returns the number of objects of a resource.
+// objects returns the number of objects of a resource in the snapshot.
 func (l listedSnapshot) objects(resource string) int {
 	for _, c := range l.Collections {
 		if strings.HasPrefix(c.Name, resource+".") {
@@ -86,8 +86,8 @@ repository: {signKeySecret: sign, recipients: [`+recipient+`]}`)
 	kept := t.TempDir()
 	for range 2 {
 		w.sandbox(t, pod, kept, nil).runToEnd(t)
-		// Names have a resolution of one second. With equal seconds either snapshot may count as the newest, and pruning may
-		// keep both.
+		// Snapshot names have a resolution of one second. If two had the same second, either could count as the newest,
+		// and pruning could keep both.
 		time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(time.Second)))
 	}
 	all := w.listed(t, nil, filepath.Join(kept, "repository")+"/", public, identity)

@@ -79,7 +79,7 @@ func TestMirrorAndNodes(t *testing.T) {
 	node.stop(t)
 	w.checkRights(t, nodes, "larder-node", mark)
 
-	// A new pod on the same node resumes from the store.
+	// A second pod on the same node resumes from the store of the first.
 	again := w.sandbox(t, nodes.pods(t)["node"], disk, services).run(t)
 	again.ready(t, 3)
 	again.stop(t)
@@ -111,8 +111,8 @@ func (w *world) stranger(t *testing.T, namespace string) string {
 	return w.token(t, namespace, "stranger")
 }
 
-// checkAgent checks that an agent reads from its node, with its own account's token, exactly the resources that the API
-// server permits.
+// checkAgent checks that an agent can read from the larder on its node, with its own account's token. It must see
+// exactly the resources that the API server permits.
 func (w *world) checkAgent(t *testing.T, node *running) {
 	t.Helper()
 	meta := metav1.ObjectMeta{Name: "agent"}

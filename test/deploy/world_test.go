@@ -31,12 +31,12 @@ type world struct {
 	client  kubernetes.Interface
 	dynamic dynamic.Interface
 	mapper  *restmapper.DeferredDiscoveryRESTMapper
-	larder  string // path of the program
+	larder  string // path of the larder program
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	go func() { _, _ = larder() }() // builds in parallel; the call below returns its error
+	go func() { _, _ = larder() }() // builds in the background; the call below returns its error
 	cp, err := server()
 	if err != nil {
 		t.Fatal(err)

@@ -15,7 +15,7 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// badMinute is a minute of network conditions of 56 kbit/s and worse.
+// badMinute is a minute of conditions on a network link of 56 kbit/s or worse.
 var badMinute = []condition{
 	{name: "latency", lasts: 8 * time.Second, latency: 300 * time.Millisecond, jitter: 100 * time.Millisecond},
 	{name: "56 kbit/s", lasts: 12 * time.Second, thin: true},
@@ -27,16 +27,16 @@ var badMinute = []condition{
 	{name: "fair", lasts: 5 * time.Second},
 }
 
-// linkRun is a sequence of network conditions.
+// linkRun is a sequence of conditions on a network link.
 type linkRun struct {
 	script []condition
-	// restartBefore holds the steps before which the API server restarts without its history. The list that follows uses
-	// that step's conditions.
+	// restartBefore holds the indexes of the conditions before which the API server restarts without its watch history.
+	// The clients' lists then happen under that condition.
 	restartBefore map[int]bool
 }
 
-// badTenMinutes returns five times badMinute in random order and at twice the length. The API server restarts twice,
-// each time before a period of 56 kbit/s.
+// badTenMinutes returns badMinute five times in random order, each condition at twice its length. The API server
+// restarts twice, each time before a period of 56 kbit/s.
 func badTenMinutes(random *rand.Rand) linkRun {
 	r := linkRun{restartBefore: map[int]bool{}}
 	for lap := range 5 {
@@ -76,7 +76,7 @@ func TestLink(t *testing.T) {
 	peer.converge(t, before)
 	var recorded *truth
 	if len(run.restartBefore) == 0 {
-		recorded = watchTruth(t, c) // its watch would end with the API server
+		recorded = watchTruth(t, c) // the watch for it would end with the API server
 	}
 
 	c.mark(t)
@@ -110,7 +110,7 @@ func TestLink(t *testing.T) {
 	}
 }
 
-// do applies the conditions to the links, step by step.
+// do applies the conditions to the links, one after the other.
 func (r *linkRun) do(t *testing.T, c *cluster, links ...*thinLink) {
 	t.Helper()
 	for n, step := range r.script {
@@ -131,7 +131,7 @@ func (r *linkRun) do(t *testing.T, c *cluster, links ...*thinLink) {
 	}
 }
 
-// checkCost checks the cost of the run.
+// checkCost checks how many lists, requests and bytes Larder's informer needed in the run.
 func (r *linkRun) checkCost(t *testing.T, s *subject, ours, theirs *linked) {
 	t.Helper()
 	st := s.Status().Reflector
@@ -143,8 +143,8 @@ func (r *linkRun) checkCost(t *testing.T, s *subject, ours, theirs *linked) {
 			t.Errorf("%d relists for %s", n, reason)
 		}
 	}
-	// With so few pods, a resume's look-ups cost as much as a list, so the ratio varies: 0.92 and 1.05 in two runs of ten
-	// minutes. The bound is for repeated lists or bodies.
+	// With so few pods, the look-ups of a resume cost as much as a list. So the ratio of bytes varies: 0.92 and 1.05 in
+	// two runs of ten minutes. The bound is for repeated lists or objects.
 	ratio := float64(ours.bytes()) / float64(theirs.bytes())
 	t.Logf("Larder received %.2f of what client-go did", ratio)
 	if soak && ratio > 1.5 {
@@ -152,13 +152,13 @@ func (r *linkRun) checkCost(t *testing.T, s *subject, ours, theirs *linked) {
 	}
 }
 
-// linked is a client on a slow link.
+// linked is a client whose requests go through a slow network link.
 type linked struct {
 	agent    string
 	link     *thinLink
 	config   *rest.Config
 	received meter.Received
-	begun    int64 // received bytes at the start of the script
+	begun    int64 // received bytes before the first condition
 }
 
 func newLinked(t *testing.T, c *cluster, agent string) *linked {
@@ -184,7 +184,7 @@ func (l *linked) report(t *testing.T, c *cluster) {
 		len(asked.watches), asked.probes+asked.lookups)
 }
 
-// plain is an informer of client-go.
+// plain is client-go's informer.
 type plain struct{ cache.SharedIndexInformer }
 
 func startPlain(t *testing.T, src source) plain {

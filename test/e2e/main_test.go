@@ -24,7 +24,7 @@ import (
 	"github.com/larder-dev/larder/test/e2e/controlplane"
 )
 
-// soak selects the long run of each test.
+// soak is true if each test makes its long run.
 var soak = os.Getenv("LARDER_SOAK") != ""
 
 // writer is the client that changes test objects. The audit log omits its requests.
@@ -49,7 +49,7 @@ func TestMain(m *testing.M) {
 }
 
 func runAll(m *testing.M) (code int, err error) {
-	if _, err := testresidency.FromEnv(); err != nil { // fails early, before the servers start
+	if _, err := testresidency.FromEnv(); err != nil { // fails before the servers are started
 		return 1, err
 	}
 	if err := noticeDeadConnectionsSoon(); err != nil {
@@ -64,7 +64,7 @@ func runAll(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	defer closeLog()
-	// Without a watch cache for ConfigMaps, a compaction of etcd takes effect at once.
+	// Without a watch cache for ConfigMaps, their history is lost as soon as etcd is compacted.
 	shared, err = controlplane.Start(context.Background(), controlplane.Options{
 		Dir: dir, Args: []string{"--watch-cache-sizes=configmaps#0"}, Env: serverEnv(),
 	})
@@ -87,8 +87,8 @@ func runAll(m *testing.M) (code int, err error) {
 	return code, os.RemoveAll(dir)
 }
 
-// serverEnv makes the servers collect garbage less often, which takes a fifth of their processor time. Long runs have
-// 100,000 objects, so they keep the default.
+// serverEnv returns environment variables with which the servers collect garbage less often, since that takes a fifth
+// of their processor time. Long runs have 100,000 objects, so they keep the default.
 func serverEnv() []string {
 	if soak {
 		return nil
@@ -96,8 +96,8 @@ func serverEnv() []string {
 	return []string{"GOGC=400"}
 }
 
-// noticeDeadConnectionsSoon shortens client-go's HTTP/2 health check, by default 30 s and 15 s. Clients share
-// transports, which read the setting when they are made, so it is set before the first client.
+// noticeDeadConnectionsSoon shortens client-go's HTTP/2 health check, by default 30 s and 15 s. client-go reads the
+// setting when it makes a transport, and clients share transports. So the setting comes before the first client.
 func noticeDeadConnectionsSoon() error {
 	if soak {
 		return nil
@@ -108,8 +108,8 @@ func noticeDeadConnectionsSoon() error {
 	return os.Setenv("HTTP2_PING_TIMEOUT_SECONDS", "1")
 }
 
-// leftBehind returns an error if a goroutine of Larder keeps running. goleak would also report client-go's idle
-// connections.
+// leftBehind returns an error if a goroutine of Larder still runs after the tests. It does not use goleak, which would
+// also report client-go's idle connections.
 func leftBehind() (err error) {
 	for range 100 {
 		if err = stillRunning(); err == nil {
@@ -185,13 +185,13 @@ type cluster struct {
 	*controlplane.ControlPlane
 	client kubernetes.Interface
 	ns     string
-	since  int64 // position of mark in the audit log
+	since  int64 // offset in the audit log at the last call of mark
 }
 
 func newCluster(t *testing.T, cp *controlplane.ControlPlane) *cluster {
 	t.Helper()
 	cfg := cp.Config(writer)
-	cfg.ContentType = runtime.ContentTypeProtobuf // cheaper for client and server than JSON
+	cfg.ContentType = runtime.ContentTypeProtobuf // protobuf is cheaper than JSON for client and server
 	client, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -219,7 +219,7 @@ func (c *cluster) restartAPIServer(t *testing.T) {
 	}
 }
 
-// mark makes later calls of asked start from here.
+// mark notes the current end of the audit log. Later counts of requests begin there.
 func (c *cluster) mark(t *testing.T) {
 	t.Helper()
 	var err error
@@ -228,7 +228,7 @@ func (c *cluster) mark(t *testing.T) {
 	}
 }
 
-// asked returns a client's requests for a resource since mark.
+// asked returns the requests of a client for a resource since the last call of mark.
 func (c *cluster) asked(t *testing.T, userAgent, resource string) asked {
 	t.Helper()
 	all, err := c.Requests(userAgent, c.since)
@@ -254,7 +254,7 @@ func (c *cluster) asked(t *testing.T, userAgent, resource string) asked {
 	return a
 }
 
-// asked holds a client's requests for a resource.
+// asked counts the requests of one client for one resource.
 type asked struct {
 	probes, lookups, compares int
 	lists, watches            []*controlplane.Request
@@ -280,7 +280,7 @@ func eventually(t *testing.T, what string, check func() string) {
 	within(t, time.Minute, what, check)
 }
 
-// within is eventually with another limit.
+// within polls check until it returns "", and fails after limit with the last result.
 func within(t *testing.T, limit time.Duration, what string, check func() string) {
 	t.Helper()
 	deadline := time.Now().Add(limit)
@@ -296,7 +296,7 @@ func within(t *testing.T, limit time.Duration, what string, check func() string)
 	}
 }
 
-// listedBy describes the client's list requests.
+// listedBy returns descriptions of the client's list requests.
 func (c *cluster) listedBy(t *testing.T, agent, resource string) (by []string) {
 	t.Helper()
 	a := c.asked(t, agent, resource)

@@ -23,8 +23,9 @@ import (
 	"github.com/larder-dev/larder/informer/requests"
 )
 
-// quietKinds are the resources of the quiet collections, one of each per namespace. All have a watch cache: its
-// bookmarks end the drain of a restart, which otherwise takes four times as long.
+// quietKinds are the resources of the rarely changed collections, each of which exists in every namespace. All have a
+// watch cache: at a restart its bookmarks show that all missed events have arrived, which otherwise takes four times as
+// long.
 var quietKinds = []struct {
 	resource string
 	list     runtime.Object
@@ -41,35 +42,36 @@ var quietKinds = []struct {
 	}},
 }
 
-// member is one of many collections. Its informer is started and stopped repeatedly.
+// member is one of many collections, whose informer the test starts and stops repeatedly.
 type member struct {
 	source
 	name string
-	// inf, heard and stop belong to the running informer, and are nil without one.
+	// inf, heard and stop belong to the running informer. They are nil while none runs.
 	inf     *informer.Informer
 	handler *mirror
 	stop    func()
-	// transform is set before the informer runs.
+	// transform is the informer's transform. The test sets it before the informer runs.
 	transform func(any) (any, error)
 }
 
-// population is a busy collection and many quiet ones in one file.
+// population is one busy collection and many rarely changed ones, all in one store file.
 type population struct {
 	*cluster
 	file   *file
 	id     func(context.Context) (string, error)
 	busy   *member
 	quiet  []*member
-	writes atomic.Int64 // number of writes to busy objects
+	writes atomic.Int64 // number of writes to objects of the busy collection
 }
 
-// newPopulation creates the objects: three per quiet collection, and busy pods. It starts no informer.
+// newPopulation creates the objects: three per rarely changed collection, and the pods of the busy collection. It
+// starts no informer.
 func newPopulation(t *testing.T, c *cluster, r manyRun) *population {
 	t.Helper()
 	w := &population{cluster: c, file: newFile(t), id: requests.KubeSystemUID(c.client.CoreV1().RESTClient())}
 	inParallel(t, names("busy", 0, r.pods), func(ctx context.Context, name string) error {
 		p := pod(c.ns, name)
-		// padding makes the file larger than an empty one
+		// The annotation makes a filled file larger than an empty one.
 		p.Annotations = map[string]string{"padding": strings.Repeat("x", 4<<10)}
 		return w.create(ctx, "pods", c.ns, name, p)
 	})
@@ -115,7 +117,8 @@ func (w *population) create(ctx context.Context, resource, ns, name string, obj 
 	return w.client.CoreV1().RESTClient().Post().Namespace(ns).Resource(resource).Body(obj).Do(ctx).Error()
 }
 
-// touch changes the first object of each quiet collection, waits for its handler, and returns the delays.
+// touch changes the first object of each rarely changed collection and waits until its handler receives the change. It
+// returns the delays.
 func (w *population) touch(t *testing.T, quiet []*member, value string) delays {
 	t.Helper()
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"touched":%q}}}`, value)
@@ -149,7 +152,8 @@ func (w *population) touch(t *testing.T, quiet []*member, value string) delays {
 	return took
 }
 
-// keepBusy changes busy pods from four clients, as fast as they can, until stop.
+// keepBusy changes pods of the busy collection from four clients, as fast as they can, until the returned function is
+// called.
 func (w *population) keepBusy(t *testing.T, pods int) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -176,10 +180,10 @@ func (w *population) changeBusy(ctx context.Context, pod int) error {
 	return err
 }
 
-// all returns the members, the busy one first.
+// all returns all collections, the busy one first.
 func (w *population) all() []*member { return append([]*member{w.busy}, w.quiet...) }
 
-// start starts the missing informers of members, and returns once they have synced.
+// start starts the informers of collections that have none running, and returns once they have synced.
 func (w *population) start(t *testing.T, members []*member) {
 	t.Helper()
 	if w.file.Store == nil {
@@ -219,7 +223,7 @@ func (w *population) start(t *testing.T, members []*member) {
 	}
 }
 
-// end stops the informers of members.
+// end stops the informers of these collections.
 func (w *population) end(members []*member) {
 	var wg sync.WaitGroup
 	for _, m := range members {
@@ -275,7 +279,7 @@ func (w *population) converge(t *testing.T) {
 		if problem := (&mirror{versions: held}).diff(want[m.name]); problem != "" {
 			t.Errorf("%s is held otherwise: %s", m.name, problem)
 		}
-		eventually(t, m.name, func() string { // an informer that stood still may have lost its watch
+		eventually(t, m.name, func() string { // after a pause, an informer may have to open its watch again
 			if st := m.inf.Status(); st.Err != nil || st.Source != informer.Live {
 				return fmt.Sprintf("source %s, error %v", st.Source, st.Err)
 			}
@@ -292,7 +296,7 @@ func (d delays) String() string {
 	return fmt.Sprintf("median %v, longest %v", d[len(d)/2].Round(time.Millisecond), d[len(d)-1].Round(time.Millisecond))
 }
 
-// reach makes informers started from now on use cfg.
+// reach sets the client configuration of informers that are started from now on.
 func (w *population) reach(t *testing.T, cfg *rest.Config) {
 	t.Helper()
 	cfg = rest.CopyConfig(cfg)
@@ -306,7 +310,7 @@ func (w *population) reach(t *testing.T, cfg *rest.Config) {
 	}
 }
 
-// annotate changes one busy pod.
+// annotate sets an annotation on one pod of the busy collection.
 func (w *population) annotate(t *testing.T, pod, key string) {
 	t.Helper()
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"x"}}}`, key)

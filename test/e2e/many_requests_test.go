@@ -9,12 +9,12 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// traffic counts a client's concurrent requests and their maximum. A list counts until its last byte, any other request
-// until its answer.
+// traffic counts concurrent requests of a client and their maximum. A list is in progress until its last byte, any
+// other request until the headers of its answer.
 type traffic struct {
 	mu sync.Mutex
-	// asking counts requests without an answer, lists counts incomplete lists. The other fields hold their maxima. Guarded
-	// by mu.
+	// asking is the number of requests without an answer, and lists the number of incomplete lists. maxAsking and
+	// maxLists are the maxima of these. All are guarded by mu.
 	asking, lists, maxAsking, maxLists int
 	total                              int // guarded by mu
 }
@@ -43,11 +43,11 @@ func (n *traffic) add(asking, lists int) {
 	n.total += max(asking, 0)
 }
 
-// counts is how long an unanswered request counts. It is shorter than the time after which the limiter ignores the
-// request.
+// counts is how long an unanswered request counts as concurrent. It is shorter than the time after which Larder's
+// limiter ignores the request.
 const counts = 100 * time.Millisecond
 
-// counted is the counting transport of a client.
+// counted is an HTTP transport that counts requests.
 type counted struct {
 	*traffic
 	next http.RoundTripper
@@ -56,12 +56,13 @@ type counted struct {
 // RoundTrip implements http.RoundTripper.
 func (c *counted) RoundTrip(req *http.Request) (*http.Response, error) {
 	list := 0
-	// A list with a time-out is the metadata page of a connect's comparison. It is small, and limited as connects are.
+	// A list with a time-out is the page of metadata that a connecting informer compares. It is small, and Larder's
+	// limiter treats it as part of the connect.
 	if q := req.URL.Query(); q.Has("limit") && q.Get("limit") != "1" && (!q.Has("timeoutSeconds") || q.Has("watch")) {
 		list = 1
 	}
 	c.add(1, list)
-	// The limiter ignores requests that wait longer, so they do not count any more.
+	// Larder's limiter ignores requests that wait longer, so they no longer count as concurrent.
 	slow := time.AfterFunc(counts, func() { c.add(-1, -list) })
 	resp, err := c.next.RoundTrip(req)
 	switch {
@@ -75,7 +76,7 @@ func (c *counted) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// lastByte calls done at the end of the body, or when it is closed.
+// lastByte is a response body that calls done once, at its end or when it is closed.
 type lastByte struct {
 	io.ReadCloser
 	done func()

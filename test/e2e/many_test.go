@@ -12,12 +12,13 @@ import (
 
 // manyRun holds the size of a run of TestManyInformers.
 type manyRun struct {
-	// namespaces is the number of namespaces, each with one quiet collection per quietKinds.
+	// namespaces is the number of namespaces. Each has one rarely changed collection of every kind in quietKinds.
 	namespaces int
-	// pods is the number of objects in the busy collection. backlog is how many of its changes wait while quiet changes
-	// are delivered.
+	// pods is the number of objects in the busy collection. backlog is the number of its changes that wait for its
+	// blocked informer, while changes of other collections are delivered.
 	pods, backlog int
-	// rounds is how often leave informers are stopped and restarted during writes to the busy collection.
+	// rounds is how often informers are stopped and restarted during writes to the busy collection. leave is the number
+	// of informers that stop in each round.
 	rounds, leave int
 }
 
@@ -26,12 +27,13 @@ var (
 	longMany  = manyRun{namespaces: 300, pods: 5000, backlog: 20_000, rounds: 30, leave: 200}
 )
 
-// The limiter of a store's connection to the server admits this many connects and lists at a time.
+// The limiter of a store's connection to the API server admits this many concurrent connects and lists.
 const (
 	connectLimit = 8
 	listLimit    = 2
-	// burst is the bound of this test. On busy cores a request may begin after the limiter has stopped counting it, so it is
-	// twice the limit; the tests of the limiter have exact bounds, in fake time.
+	// burst is the maximum number of concurrent requests that this test accepts. On busy cores a request may begin
+	// after the limiter has stopped counting it, so the bound is twice the limit. The tests of the limiter have exact
+	// bounds, in fake time.
 	burst = 2 * (connectLimit + listLimit)
 )
 
@@ -89,7 +91,8 @@ func TestManyInformers(t *testing.T) {
 	w.checkLeftovers(t, goroutines, heap)
 }
 
-// churn stops and restarts informers, some with stored state, while busy pods change as fast as the server permits.
+// churn repeatedly stops and restarts informers while the busy collection changes as fast as the server permits. Every
+// second one of the stopped collections is dropped, so its informer must list.
 func (w *population) churn(t *testing.T, run manyRun) {
 	t.Helper()
 	stop := w.keepBusy(t, run.pods)
@@ -119,7 +122,8 @@ func (w *population) churn(t *testing.T, run manyRun) {
 	t.Logf("%d quiet changes were heard beside %d changes of busy pods: %s", len(took), w.writes.Load(), took)
 }
 
-// blockBusy blocks the busy informer, with a backlog of changes, until every quiet change has been delivered.
+// blockBusy blocks the informer of the busy collection in its transform, with a backlog of changes. The changes of all
+// other collections must be delivered all the same.
 func (w *population) blockBusy(t *testing.T, run manyRun) {
 	t.Helper()
 	standing, goOn := make(chan struct{}), make(chan struct{})
@@ -150,7 +154,7 @@ func (w *population) blockBusy(t *testing.T, run manyRun) {
 	release()
 }
 
-// listedNothing checks that a client that resumed all collections sent no lists and few other requests.
+// listedNothing checks that a client resumed all collections without a list and with few other requests.
 func (w *population) listedNothing(t *testing.T, agent string) {
 	t.Helper()
 	all, err := w.Requests(agent, w.since)
@@ -171,8 +175,8 @@ func (w *population) listedNothing(t *testing.T, agent string) {
 	}
 }
 
-// checkReuse checks that the file does not grow if all collections are dropped and listed again. After another drop it
-// can be compacted.
+// checkReuse checks that the file does not grow if all collections are dropped and listed again. After they are dropped
+// once more, the file can be compacted.
 func (w *population) checkReuse(t *testing.T) {
 	t.Helper()
 	size := func(what string) (total, free int64) {
@@ -215,8 +219,8 @@ func (w *population) checkReuse(t *testing.T) {
 	}
 }
 
-// checkLeftovers checks that stopped informers leave no goroutines, and no more heap than before, if before is known.
-// It returns the heap.
+// checkLeftovers checks that stopped informers leave no goroutines. If the heap size before is known, the heap must not
+// have grown. It returns the heap size.
 func (w *population) checkLeftovers(t *testing.T, goroutines int, before int64) (heap int64) {
 	t.Helper()
 	if err := leftBehind(); err != nil {
@@ -234,7 +238,7 @@ func (w *population) checkLeftovers(t *testing.T, goroutines int, before int64) 
 	return heap
 }
 
-// Allowance for client-go's connections, which all informers share, and their buffers.
+// Allowance for the memory and goroutines of client-go's connections, which all informers share.
 const (
 	manyGoroutines = 60
 	manyHeap       = 1 << 20

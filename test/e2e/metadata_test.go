@@ -25,8 +25,8 @@ func largeConfigMap(random *rand.Rand, name string) *corev1.ConfigMap {
 		Data: map[string]string{"body": base64.StdEncoding.EncodeToString(body)}}
 }
 
-// TestRelistByMetadata checks a relist after lost history. Of 40 ConfigMaps of 100 kB two changed, one was deleted and
-// one is new. The relist fetches only the changed and new ones (issue 5).
+// TestRelistByMetadata checks a relist after the server has lost its watch history. Of 40 ConfigMaps of 100 kB two have
+// changed, one was deleted and one is new. The relist fetches only the changed ones and the new one (issue 5).
 func TestRelistByMetadata(t *testing.T) {
 	c := newCluster(t, shared)
 	random := newRandom(t)
@@ -62,7 +62,7 @@ func TestRelistByMetadata(t *testing.T) {
 	if err := configMaps.Delete(t.Context(), "cm-00020", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Compact(t.Context()); err != nil { // shared serves ConfigMaps without a watch cache
+	if err := c.Compact(t.Context()); err != nil { // the shared server has no watch cache for ConfigMaps
 		t.Fatal(err)
 	}
 	list, err := configMaps.List(t.Context(), metav1.ListOptions{})

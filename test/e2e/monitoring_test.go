@@ -69,8 +69,8 @@ func TestMonitoring(t *testing.T) {
 		}
 		for _, name := range asked {
 			sometimes := strings.HasPrefix(name, "larder_handler_") || strings.HasPrefix(name, "larder_durable_") ||
-				strings.HasPrefix(name, "larder_serve_memory_") || // only with --serve
-				name == "larder_known_defect" // only during a defect
+				strings.HasPrefix(name, "larder_serve_memory_") || // exists only with --serve
+				name == "larder_known_defect" // exists only while something is wrong
 			if !slices.Contains(have, name) && !(sometimes && strings.Contains(string(documented), "`"+name+"`")) {
 				t.Errorf("%s asks for %s, which there is not", file, name)
 			}
@@ -95,7 +95,7 @@ func scrape(t *testing.T, c *command, store string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = resp.Body.Close() }() // nothing was written
+	defer func() { _ = resp.Body.Close() }() // an error does not matter: nothing was written
 	text, err := io.ReadAll(resp.Body)
 	if err != nil || resp.StatusCode != http.StatusOK {
 		t.Fatal(resp.Status, err)

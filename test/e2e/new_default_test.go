@@ -56,7 +56,7 @@ func defineEngines(t *testing.T, c *cluster, group string, size int) *engines {
 		t.Fatal(err)
 	}
 	ctx := context.WithoutCancel(t.Context())
-	t.Cleanup(func() { // hides the resource from other tests
+	t.Cleanup(func() { // so that other tests do not see the resource
 		if err := client.Resource(definitions).Delete(ctx, crd.GetName(), metav1.DeleteOptions{}); err != nil {
 			t.Error(err)
 		}
@@ -81,7 +81,7 @@ func defineEngines(t *testing.T, c *cluster, group string, size int) *engines {
 
 func (e *engines) names() []string { return names("engine", 0, 20) }
 
-// schemaOf returns a schema with this default of spec.fuel, or without one.
+// schemaOf returns an OpenAPI schema in which spec.fuel has this default, or no default for "".
 func schemaOf(fuel string) map[string]any {
 	field := map[string]any{"type": "string"}
 	if fuel != "" {
@@ -92,7 +92,7 @@ func schemaOf(fuel string) map[string]any {
 			"body": map[string]any{"type": "string"}, "fuel": field}}}}}
 }
 
-// setDefault sets the default of spec.fuel.
+// setDefault changes the default of spec.fuel in the custom resource definition.
 func (e *engines) setDefault(t *testing.T, fuel string) {
 	t.Helper()
 	r := e.client.Resource(definitions)
@@ -116,9 +116,10 @@ func fuelOf(obj any) string {
 	return fuel
 }
 
-// TestNewDefault checks that stored objects soon get a new default of their CustomResourceDefinition, although UIDs and
-// resourceVersions stay. Handlers with and without a resync period receive updates. Objects of 20 KB are listed by
-// metadata after lost history (kubernetes#71138, issue 38).
+// TestNewDefault checks that stored objects soon receive a new default of their CustomResourceDefinition, although
+// their UIDs and resourceVersions stay the same. Handlers with and without a resync period receive updates. Larder
+// lists objects of 20 KB by metadata after lost history, which must not keep the old default (kubernetes#71138, issue
+// 38).
 func TestNewDefault(t *testing.T) {
 	c := newCluster(t, shared)
 	for size, bytes := range map[string]int{"1kb": 1 << 10, "20kb": 20 << 10} {
@@ -133,7 +134,7 @@ func TestNewDefault(t *testing.T) {
 	}
 }
 
-// inFactory checks a dynamic factory with a REST client.
+// inFactory checks that the objects in a dynamic factory of Larder receive the new default.
 func (e *engines) inFactory(t *testing.T) {
 	st, err := store.Open(filepath.Join(t.TempDir(), "s.db"), store.Options{})
 	if err != nil {
@@ -186,7 +187,7 @@ func (e *engines) inFactory(t *testing.T) {
 	}
 }
 
-// inSync checks larder sync.
+// inSync checks that the objects in the store of larder sync receive the new default.
 func (e *engines) inSync(t *testing.T) {
 	dir := t.TempDir()
 	larder, kubeconfig, path := buildLarder(t, dir), filepath.Join(dir, "kubeconfig"), filepath.Join(dir, "s.db")
@@ -214,7 +215,7 @@ func (e *engines) inSync(t *testing.T) {
 	p.terminate(t)
 }
 
-// fuels records spec.fuel of objects by name.
+// fuels is a handler that records spec.fuel of objects by name.
 type fuels struct {
 	mu  sync.Mutex
 	all map[string]string // guarded by mu
@@ -229,7 +230,7 @@ func (f *fuels) set(obj any) {
 	f.all[obj.(*unstructured.Unstructured).GetName()] = fuelOf(obj)
 }
 
-// differ describes the difference from those names with that fuel, or returns "".
+// differ returns the difference between the recorded values and the wanted names and value, or "".
 func (f *fuels) differ(names []string, fuel, what string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

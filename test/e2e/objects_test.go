@@ -59,7 +59,7 @@ func (c *cluster) deletePods(t *testing.T, names []string) {
 	})
 }
 
-// pods returns a fresh list of the namespace, by key.
+// pods returns the pods of the namespace by key, from a new list.
 func (c *cluster) pods(t *testing.T) objects {
 	t.Helper()
 	list, err := c.client.CoreV1().Pods(c.ns).List(t.Context(), metav1.ListOptions{})
@@ -107,7 +107,7 @@ func inParallelBy(t *testing.T, workers int, names []string, do func(ctx context
 	}
 }
 
-// objects holds objects by key.
+// objects maps keys to objects.
 type objects map[string]runtime.Object
 
 func (o objects) put(t *testing.T, obj runtime.Object) {
@@ -141,8 +141,8 @@ func (o objects) diff(other objects) string {
 	return ""
 }
 
-// equal compares unstructured objects exactly. Typed objects may come from protobuf and from JSON, which differ in nil
-// and empty values, so it compares them semantically.
+// equal compares unstructured objects exactly. Typed objects may come from protobuf or from JSON, which differ in nil
+// and empty values. So these are compared semantically.
 func equal(a, b runtime.Object) bool {
 	if _, ok := a.(*unstructured.Unstructured); ok {
 		return reflect.DeepEqual(a, b)

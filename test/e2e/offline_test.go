@@ -8,8 +8,8 @@ import (
 )
 
 // TestOfflineStart checks that a controller-runtime manager and a typed controller start without an API server, and
-// reconcile the stored state. Once the server is reachable they catch up: without a list if it still has the history,
-// and otherwise by a paginated list.
+// reconcile the stored state. Once the server is reachable they catch up. They send no list if the server still has its
+// watch history, and otherwise one paginated list per collection.
 func TestOfflineStart(t *testing.T) {
 	t.Parallel()
 	cp := ownControlPlane(t)
@@ -17,7 +17,7 @@ func TestOfflineStart(t *testing.T) {
 	for _, x := range []struct {
 		program string
 		prepare func(*testing.T, *example)
-		away    mode // state of the network while the server keeps its history
+		away    mode // the proxy's behaviour during the start without the server
 	}{{"typed", typedExample, refusing}, {"manager", managerExample, hanging}} {
 		for _, kept := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, history kept %t", x.program, kept), func(t *testing.T) {
@@ -29,8 +29,8 @@ func TestOfflineStart(t *testing.T) {
 	}
 }
 
-// verifyOffline runs and stops the example, changes the cluster, and starts it again without a connection. Unless kept
-// is true, the server restarts before the connection returns.
+// verifyOffline runs and stops the example, changes the cluster, and starts the example again without a connection.
+// Unless kept is true, the server loses its watch history before the connection returns.
 func (e *example) verifyOffline(t *testing.T, kept bool, away mode) {
 	e.dir = t.TempDir()
 	online := e.start(t, "online")
@@ -40,7 +40,7 @@ func (e *example) verifyOffline(t *testing.T, kept bool, away mode) {
 		stored = e.read(t)
 		return stored.reconciledAt(online.all())
 	})
-	online.terminate(t) // flushes everything to the file
+	online.terminate(t) // so that all changes are in the file
 
 	e.mark(t)
 	e.meanwhile()
@@ -82,7 +82,7 @@ func (e *example) verifyOffline(t *testing.T, kept bool, away mode) {
 	}
 }
 
-// reconciledAt names an object that was not reconciled at that resourceVersion, or returns "".
+// reconciledAt returns a message about an object that was not reconciled at the wanted resourceVersion, or "".
 func (want readable) reconciledAt(lines []exampleLine) string {
 	done := map[exampleLine]bool{}
 	for _, l := range lines {
@@ -98,7 +98,7 @@ func (want readable) reconciledAt(lines []exampleLine) string {
 	return ""
 }
 
-// onlyStored checks that only stored states were reconciled.
+// onlyStored checks that the program reconciled only states from its store.
 func (r *exampleRun) onlyStored(t *testing.T, stored readable) {
 	t.Helper()
 	for _, l := range r.all() {
@@ -108,8 +108,8 @@ func (r *exampleRun) onlyStored(t *testing.T, stored readable) {
 	}
 }
 
-// listedOnce checks that a run listed each collection once, paginated and not from the server's cache, and then watched
-// from there.
+// listedOnce checks that a run listed each collection once, paginated and from etcd, and then watched from the list's
+// resourceVersion.
 func (e *example) listedOnce(t *testing.T, agent string) {
 	t.Helper()
 	for _, gvr := range e.watched {

@@ -21,9 +21,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestNoPlainText checks that with a key, the content of Secrets appears in no file of the command: store, snapshot,
-// temporary files, output, and the log at its highest verbosity. The test searches for plain text, base64 and hex,
-// during and after the run. As a control, a store without a key must contain the text.
+// TestNoPlainText checks that larder with a key writes the content of Secrets to no file: store, snapshot, temporary
+// files, output, and the log at its highest verbosity. The test searches for plain text, base64 and hex, during and
+// after the run. As a control, a store without a key must contain the text.
 func TestNoPlainText(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, shared)
@@ -69,7 +69,7 @@ func TestNoPlainText(t *testing.T) {
 	p.run(t, "compact", "--store", node)
 	p.run(t, "check", "--from", node, "--key-file", p.key(t, "c"))
 
-	// Another sync starts from a mirror's encrypted snapshot, and seals the objects with its own key.
+	// A second larder sync starts from the encrypted snapshot of the first one, and seals the objects with its own key.
 	kept, recipients := filepath.Join(p.dir, "kept")+"/", filepath.Join(p.keys, "recipients")
 	if err := errors.Join(os.Mkdir(kept, 0o700), os.WriteFile(recipients, []byte(recipient+"\n"), 0o600)); err != nil {
 		t.Fatal(err)
@@ -95,7 +95,7 @@ func TestNoPlainText(t *testing.T) {
 	mirror.terminate(t)
 	for _, from := range [][]string{{node, "--key-file", p.key(t, "c")}, {hot, "--identity", identity},
 		{seeded, "--key-file", p.key(t, "d")}} {
-		// with the key, the content is readable
+		// With the key, larder get prints the content.
 		out, err := p.command(t, append([]string{"get", "secrets", "-A", "-o", "yaml", "--from"}, from...)...).Output()
 		if err != nil || p.count(out) == 0 {
 			t.Errorf("%s does not give it to who has the key: %v", from[0], err)
@@ -109,12 +109,12 @@ func TestNoPlainText(t *testing.T) {
 	t.Logf("searched %d times", files)
 }
 
-// plainText is a random marker and the files to search for it.
+// plainText is a random text inside Secrets, and the directories to search for it.
 type plainText struct {
 	*cluster
 	larder     string
 	kubeconfig string
-	// dir holds all files except keys and the plain-text control, which are in keys.
+	// dir holds all files except the keys and the unencrypted control store. These are in the directory keys.
 	dir, keys string
 	marker    string
 	forms     map[string][]byte
@@ -130,7 +130,7 @@ func newPlainText(t *testing.T, c *cluster) *plainText {
 	p.larder, p.kubeconfig = buildLarder(t, t.TempDir()), c.kubeconfig(t, t.Name(), p.keys)
 	p.forms = map[string][]byte{"as it is": []byte(p.marker), "in hex": []byte(hex.EncodeToString([]byte(p.marker))),
 		"in HEX": []byte(strings.ToUpper(hex.EncodeToString([]byte(p.marker))))}
-	for skip := range 3 { // base64 depends on the offset modulo 3
+	for skip := range 3 { // base64 has three forms of a text, one for each offset modulo 3
 		text := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("x", skip) + p.marker))
 		p.forms[fmt.Sprint("in base64, ", skip)] = []byte(text[4 : len(text)-4])
 	}
@@ -140,7 +140,7 @@ func newPlainText(t *testing.T, c *cluster) *plainText {
 	return p
 }
 
-// createSecrets creates Secrets with the marker in every kind of field.
+// createSecrets creates Secrets with the random text in every kind of field.
 func (p *plainText) createSecrets(t *testing.T, names ...string) {
 	t.Helper()
 	for _, name := range names {
@@ -169,7 +169,7 @@ func (p *plainText) touch(t *testing.T, c *cluster, name string) {
 	}
 }
 
-// key returns a file with the keys of these names, the first one on top.
+// key returns the path of a key file with the keys of these names. The first one is the current key.
 func (p *plainText) key(t *testing.T, names ...string) string {
 	t.Helper()
 	var all []byte
@@ -200,7 +200,7 @@ func (p *plainText) command(t *testing.T, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// run runs the command and keeps its output.
+// run runs a larder command and keeps its output for the search.
 func (p *plainText) run(t *testing.T, args ...string) {
 	t.Helper()
 	out, err := p.command(t, args...).CombinedOutput()
@@ -210,7 +210,7 @@ func (p *plainText) run(t *testing.T, args ...string) {
 	p.keep(t, out)
 }
 
-// keep appends to the recorded output.
+// keep appends a command's output to a file that is searched.
 func (p *plainText) keep(t *testing.T, text []byte) {
 	t.Helper()
 	f, err := os.OpenFile(filepath.Join(p.dir, "printed"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -249,7 +249,7 @@ func (p *plainText) holds(t *testing.T, mirror *program, path string, names ...s
 	})
 }
 
-// count returns how often the marker occurs in a text, in any of its forms.
+// count returns how often the random text occurs in a file's content, plain or encoded.
 func (p *plainText) count(text []byte) (n int) {
 	for _, form := range p.forms {
 		n += bytes.Count(text, form)
@@ -257,7 +257,8 @@ func (p *plainText) count(text []byte) (n int) {
 	return n
 }
 
-// search returns the occurrences in a directory. It skips files that disappear during the search.
+// search returns where the random text occurs in the files of a directory. It skips files that disappear during the
+// search.
 func (p *plainText) search(t *testing.T, dir string) (found []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -284,7 +285,8 @@ func (p *plainText) search(t *testing.T, dir string) (found []string) {
 	return found
 }
 
-// watch searches repeatedly until stop, which returns the number of searches and the occurrences.
+// watch searches repeatedly until the returned function is called. That function returns the number of searches and the
+// occurrences.
 func (p *plainText) watch(t *testing.T) (stop func() (searches int, found []string)) {
 	t.Helper()
 	var running sync.WaitGroup

@@ -17,7 +17,7 @@ type program struct {
 	err  error // result of Wait; valid after done
 }
 
-// startProgram starts a process that ends with the test. Its standard error is appended to the file log. One goroutine
+// startProgram starts a process that ends with the test. Its standard error is appended to the file log. A goroutine
 // calls online with each line of its standard output.
 func startProgram(t *testing.T, cmd *exec.Cmd, log string, online func(line []byte)) *program {
 	t.Helper()
@@ -27,7 +27,7 @@ func startProgram(t *testing.T, cmd *exec.Cmd, log string, online func(line []by
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer stderr.Close() // the process has its own descriptor
+	defer stderr.Close() // the started process has its own copy
 	cmd.Stderr = stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -36,7 +36,7 @@ func startProgram(t *testing.T, cmd *exec.Cmd, log string, online func(line []by
 	started := make(chan error)
 	go func() {
 		defer close(p.done)
-		// Pdeathsig refers to the parent's thread: see package controlplane.
+		// On Linux the process is killed when the thread that started it ends, so this thread must last.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
@@ -84,7 +84,7 @@ func (p *program) crashed() bool {
 	}
 }
 
-// eventually is like the function eventually, but fails as soon as the process ends.
+// eventually polls check until it returns "". It fails after a minute, or as soon as the process ends.
 func (p *program) eventually(t *testing.T, what string, check func() string) {
 	t.Helper()
 	eventually(t, what, func() string {

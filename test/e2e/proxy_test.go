@@ -15,10 +15,10 @@ type mode int
 
 const (
 	passing   mode = iota
-	refusing       // the port and all connections are closed
+	refusing       // the port is closed, and all connections are closed
 	resetting      // new and open connections are reset
-	hanging        // half-open: connections stay open, and no byte passes
-	holding        // connections are closed, and new ones wait for passing: no request fails
+	hanging        // connections stay open, and no byte is forwarded
+	holding        // connections are closed; new ones are accepted and wait, so no request fails
 )
 
 // network is a TCP proxy on a loopback port that simulates network failures.
@@ -31,12 +31,12 @@ type network struct {
 	mode     mode
 	listener net.Listener
 	links    map[*link]bool
-	held     []net.Conn // connections that wait for passing
+	held     []net.Conn // connections that wait until the network works again
 	opened   int        // number of forwarded connections
 	received int64      // bytes from the server
 }
 
-// link is one proxied connection. A link that hung once stays dead.
+// link is one proxied connection. After a time in which no byte was forwarded, it never works again.
 type link struct {
 	client, server net.Conn
 	dead           chan struct{} // closed when no more bytes may pass
@@ -57,21 +57,21 @@ func newNetwork(t *testing.T, target string) *network {
 	return n
 }
 
-// through returns a copy of the config that leads through the network.
+// through returns a copy of cfg whose requests go through the proxy.
 func (n *network) through(cfg *rest.Config) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
 	cfg.Host = "https://" + n.addr
 	return cfg
 }
 
-// set changes the mode, also for open connections.
+// set changes the behaviour of the network, also for open connections.
 func (n *network) set(m mode) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.mode = m
 	for l := range n.links {
 		switch m {
-		case passing: // a link that hung stays dead, for its peers to notice
+		case passing: // a link that hung stays dead, so that its peers must notice
 		case hanging:
 			l.hang()
 		case resetting:
@@ -174,7 +174,7 @@ func (n *network) counted() (connections int, received int64) {
 	return n.opened, n.received
 }
 
-// hang stops the link without closing it.
+// hang makes the link drop all further bytes without closing it.
 func (k *link) hang() {
 	select {
 	case <-k.dead:
@@ -183,7 +183,7 @@ func (k *link) hang() {
 	}
 }
 
-// copy forwards bytes and counts them, until one end is closed. A dead link discards them.
+// copy forwards bytes and counts them until one end is closed. After hang it discards them.
 func (k *link) copy(to, from net.Conn, count func(int)) {
 	buf := make([]byte, 32<<10)
 	for {
@@ -192,7 +192,7 @@ func (k *link) copy(to, from net.Conn, count func(int)) {
 		select {
 		case <-k.dead:
 			if err != nil {
-				return // the other side stays open, as on a real network
+				return // the other end stays open, as on a real network
 			}
 			continue
 		default:
@@ -213,7 +213,7 @@ func (k *link) copy(to, from net.Conn, count func(int)) {
 // reset closes a connection with RST.
 func reset(c net.Conn) {
 	if tcp, ok := c.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0) // best effort before the close
+		_ = tcp.SetLinger(0) // an error does not matter before the close
 	}
 	c.Close()
 }

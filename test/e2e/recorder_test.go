@@ -10,14 +10,14 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// notice is one call of a handler.
+// notice is one recorded call of an event handler.
 type notice struct {
-	verb    string // add, update, delete
+	verb    string // add, update or delete
 	key     string
-	initial bool // argument of OnAdd
+	initial bool // isInInitialList, the argument of OnAdd
 	old     runtime.Object
 	obj     runtime.Object
-	// tombstone is true for a delete with a cache.DeletedFinalStateUnknown.
+	// tombstone is true for a delete whose object came as cache.DeletedFinalStateUnknown.
 	tombstone bool
 }
 
@@ -69,7 +69,7 @@ func (r *recorder) all(t *testing.T) []notice {
 	return slices.Clone(r.notices)
 }
 
-// state returns the objects according to the recorded calls.
+// state returns the objects that a client knows after the recorded calls.
 func (r *recorder) state(t *testing.T) objects {
 	t.Helper()
 	known := objects{}
@@ -83,8 +83,8 @@ func (r *recorder) state(t *testing.T) objects {
 	return known
 }
 
-// replayed waits until each of the objects has arrived as an initial add, before all other calls and once. It returns
-// the later calls.
+// replayed waits until each of the stored objects has arrived as an add of the initial list, once and before all other
+// calls. It returns the other calls.
 func (r *recorder) replayed(t *testing.T, want objects) []notice {
 	t.Helper()
 	eventually(t, "replay", func() string {
@@ -107,10 +107,10 @@ func (r *recorder) replayed(t *testing.T, want objects) []notice {
 	return all[len(want):]
 }
 
-// changes are calls by verb and key.
+// changes holds recorded calls by verb and key.
 type changes map[string]map[string]notice
 
-// changesOf groups calls. It fails if a verb occurs twice for a key.
+// changesOf groups recorded calls by verb and key. It fails if a verb occurs twice for a key.
 func changesOf(t *testing.T, notices []notice) changes {
 	t.Helper()
 	out := changes{"add": {}, "update": {}, "delete": {}}
@@ -123,8 +123,8 @@ func changesOf(t *testing.T, notices []notice) changes {
 	return out
 }
 
-// expect waits until the handler has received, after the replay, exactly one call with the correct objects per
-// difference between before and after.
+// expect waits until the handler has received the stored objects, and then exactly one call for each difference between
+// the states before and after. The calls must have the right objects.
 func (r *recorder) expect(t *testing.T, before, after objects) changes {
 	t.Helper()
 	want := 0
@@ -152,7 +152,7 @@ func (r *recorder) expect(t *testing.T, before, after objects) changes {
 	return got
 }
 
-// verify compares the calls with two states.
+// verify checks that the calls are exactly the differences between two states.
 func (c changes) verify(t *testing.T, before, after objects) {
 	t.Helper()
 	adds, updates, deletes := objects{}, objects{}, objects{}
@@ -189,7 +189,8 @@ func (c changes) verify(t *testing.T, before, after objects) {
 			t.Errorf("the delete of %s was not told", key)
 			continue
 		}
-		// A watch sends the last state with the deletion's resourceVersion. A tombstone has the stored state.
+		// The object of a delete from a watch is the last state with the deletion's resourceVersion. That of a
+		// tombstone is the stored state.
 		last := n.obj.DeepCopyObject()
 		if !n.tombstone {
 			setRV(last, rvOf(obj))
@@ -200,7 +201,7 @@ func (c changes) verify(t *testing.T, before, after objects) {
 	}
 }
 
-// onlyAdds checks that a cold start delivered only adds.
+// onlyAdds checks that a start without stored objects delivered only adds.
 func (r *recorder) onlyAdds(t *testing.T) {
 	t.Helper()
 	for _, n := range r.all(t) {

@@ -15,8 +15,8 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// TestRelistAfterRestart checks a running informer whose API server restarts without its history, after changes that no
-// watch delivers.
+// TestRelistAfterRestart checks an informer that runs while its API server restarts without watch history. Changes made
+// before that reach it only by a relist.
 func TestRelistAfterRestart(t *testing.T) {
 	c := newCluster(t, shared)
 	c.createPods(t, names("p", 0, 400))
@@ -36,7 +36,7 @@ func TestRelistAfterRestart(t *testing.T) {
 	c.deletePods(t, names("p", 300, 350))
 	want := c.pods(t)
 	c.restartAPIServer(t)
-	readers := watchReaders(t, s, before, want) // started late, since the starting server needs the processors
+	readers := watchReaders(t, s, before, want) // late, since the API server needs the processors
 	readers.sawOld(t)
 	if err := n.set(passing); err != nil {
 		t.Fatal(err)
@@ -117,7 +117,8 @@ func TestRelistAfterCompaction(t *testing.T) {
 	}
 }
 
-// TestSIGKILLInRelist checks that a kill during a relist leaves the old state and its resourceVersion in the file.
+// TestSIGKILLInRelist checks that a kill during a relist leaves the old state and its resourceVersion in the store
+// file.
 func TestSIGKILLInRelist(t *testing.T) {
 	kills, pods := 6, 500
 	if soak {
@@ -131,12 +132,12 @@ func TestSIGKILLInRelist(t *testing.T) {
 
 	c.touchPods(t, names("p", 0, pods/2), "unseen")
 	c.deletePods(t, names("p", pods-pods/10, pods))
-	c.restartAPIServer(t) // otherwise the watch would deliver the changes
+	c.restartAPIServer(t) // with its history the server would send the changes by a watch
 	want := c.pods(t)
 	random := newRandom(t)
 	gate := newGate(t, c.Config(t.Name()), "pods")
 	for n := range kills {
-		page := 1 + random.IntN(8) // of nine
+		page := 1 + random.IntN(8) // one of nine pages
 		reached := gate.holdListAfter(page)
 		p := startChild(t, gate.config(c.Config(t.Name())),
 			childConfig{Store: f.path, Namespace: c.ns, PageSize: int64(pods / 10)})
@@ -151,8 +152,8 @@ func TestSIGKILLInRelist(t *testing.T) {
 			}
 			return fmt.Sprintf("%+v", p.report())
 		})
-		time.Sleep(time.Duration(random.IntN(50)) * time.Millisecond) // lets the held page reach the store
-		eventually(t, "in the middle of the relist", func() string {  // the first report may be late
+		time.Sleep(time.Duration(random.IntN(50)) * time.Millisecond) // the withheld page may reach the store
+		eventually(t, "in the middle of the relist", func() string {  // the child's first report may be late
 			if r := p.report(); r.Objects != len(before.objects) {
 				return fmt.Sprintf("readers see %d objects, want %d", r.Objects, len(before.objects))
 			}
@@ -175,7 +176,7 @@ func TestSIGKILLInRelist(t *testing.T) {
 
 func smallPages(o *informer.Options) { o.PageSize = 50 }
 
-// records returns the number of records written so far, after a flush.
+// records returns the number of records written to the store so far. It flushes dirty changes first.
 func (s *subject) records(t *testing.T) uint64 {
 	t.Helper()
 	if err := s.file.Flush(t.Context()); err != nil {
@@ -184,7 +185,8 @@ func (s *subject) records(t *testing.T) uint64 {
 	return s.info(t).NextSeq
 }
 
-// checkTombstones checks that deletes found by a relist are tombstones. Their objects have been compared already.
+// checkTombstones checks that deletes found by a relist arrive as tombstones (cache.DeletedFinalStateUnknown). The
+// caller has compared their objects.
 func checkTombstones(t *testing.T, c changes) {
 	t.Helper()
 	if len(c["delete"]) == 0 {
@@ -197,7 +199,7 @@ func checkTombstones(t *testing.T, c changes) {
 	}
 }
 
-// readers repeatedly list the informer's store.
+// readers are goroutines that repeatedly list the informer's store.
 type readers struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
@@ -208,7 +210,8 @@ type readers struct {
 	mixture string
 }
 
-// watchReaders starts readers that must see one of two complete states, and never the old one after the new one.
+// watchReaders starts goroutines that list the informer's store. Each list must be one of two complete states, and
+// never the old one after the new one.
 func watchReaders(t *testing.T, s *subject, before, after objects) *readers {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -226,7 +229,7 @@ func watchReaders(t *testing.T, s *subject, before, after objects) *readers {
 				isOld, isNew := maps.Equal(got, old), maps.Equal(got, current)
 				r.note(isOld, isNew, seenNew, len(got))
 				seenNew = seenNew || isNew
-				if !soak { // otherwise they take all processors; mixed states are seen all the same
+				if !soak { // a pause, so that readers leave processors for the informer
 					time.Sleep(time.Millisecond)
 				}
 			}
@@ -251,7 +254,7 @@ func (r *readers) note(isOld, isNew, seenNew bool, n int) {
 	}
 }
 
-// sawOld waits until a reader has seen the old state.
+// sawOld waits until a reader has listed the old state.
 func (r *readers) sawOld(t *testing.T) {
 	t.Helper()
 	eventually(t, "a reader that sees the old state", func() string {
@@ -264,8 +267,8 @@ func (r *readers) sawOld(t *testing.T) {
 	})
 }
 
-// stop waits until a reader has seen the new state, which takes long where readers decode all objects. It fails if a
-// reader saw a mixture.
+// stop waits until a reader has listed the new state, which takes long where readers decode all objects. It fails if a
+// list was a mixture of both states.
 func (r *readers) stop(t *testing.T) {
 	t.Helper()
 	eventually(t, "a reader that sees the new state", func() string {

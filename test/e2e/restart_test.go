@@ -4,8 +4,8 @@ import (
 	"testing"
 )
 
-// TestRestartResumesWithoutAList checks that a restart without changes lists nothing, and watches from the stored
-// resourceVersion. The server's audit log and metrics prove it.
+// TestRestartResumesWithoutAList checks that a restart without changes sends no list, and watches from the stored
+// resourceVersion. It reads the server's audit log and metrics.
 func TestRestartResumesWithoutAList(t *testing.T) {
 	c := newCluster(t, shared)
 	c.createPods(t, names("p", 0, 500))
@@ -62,7 +62,7 @@ func TestRestartResumesWithoutAList(t *testing.T) {
 	}
 }
 
-// TestChangesWhileDown checks that a restart delivers exactly the changes since the stop.
+// TestChangesWhileDown checks that a restarted informer delivers exactly the changes since its stop.
 func TestChangesWhileDown(t *testing.T) {
 	const n = 500
 	c := newCluster(t, shared)
@@ -83,11 +83,11 @@ func TestChangesWhileDown(t *testing.T) {
 	agent := t.Name() + "/restart"
 	s := f.start(t, podSource(t, c.Config(agent), c.ns))
 	s.sync(t)
-	// HasSynced means drained: the store equals the list at once.
+	// The informer has synced, so its store must equal the server's list at once.
 	if problem := want.diff(s.held(t)); problem != "" {
 		t.Error("after HasSynced:", problem)
 	}
-	// The server sends a forced delete of a pod as an update and a delete, so there may be more updates.
+	// The server sends a forced deletion of a pod as an update and a delete. So there may be more updates than changes.
 	truth.expect(t, s.recorder, before.objects)
 	verbs := map[string]int{}
 	for _, change := range s.all(t)[len(before.objects):] {

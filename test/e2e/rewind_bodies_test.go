@@ -12,8 +12,8 @@ import (
 	"github.com/larder-dev/larder/test/e2e/controlplane"
 )
 
-// TestRewindGivesTheSameVersionsAgain restores etcd, and rewrites lost pods with other bodies under their UIDs and lost
-// resourceVersions. The relist must replace all of the lost bodies (issue 16, A1).
+// TestRewindGivesTheSameVersionsAgain restores etcd, and writes the lost pods again with other contents but the same
+// UIDs and resourceVersions. The relist must replace all of the lost contents (issue 16, A1).
 func TestRewindGivesTheSameVersionsAgain(t *testing.T) {
 	t.Parallel()
 	cp := ownControlPlane(t)
@@ -29,7 +29,7 @@ func testSameVersions(t *testing.T, cp *controlplane.ControlPlane, past bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for n := range 200 { // more writes than a starting API server makes
+	for n := range 200 { // more than the number of writes of a starting API server
 		c.touch(t, "clock", fmt.Sprint("lost ", n))
 	}
 	first := 0
@@ -48,7 +48,7 @@ func testSameVersions(t *testing.T, cp *controlplane.ControlPlane, past bool) {
 	for n := 0; c.touch(t, "clock", fmt.Sprint("again ", n)) < first-1; n++ {
 	}
 	again := pods[:10]
-	if past { // the others stay as in the backup, and the look-ups see that
+	if past { // pods that stay as in the backup differ from the stored ones, and the look-ups see that
 		again = pods[:15]
 	}
 	for _, name := range again {

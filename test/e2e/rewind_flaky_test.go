@@ -23,7 +23,7 @@ func TestOvertakenRewindThroughAFlakyLink(t *testing.T) {
 		rounds, informers = 10, 16
 	}
 	for round := range rounds {
-		all := make([]*flaky, informers) // fresh ones, without back-off from the last round
+		all := make([]*flaky, informers) // new links and clients, without back-off from the previous round
 		for n := range all {
 			all[n] = newFlaky(t, c, fmt.Sprintf("%s/%d/%d", t.Name(), round, n))
 		}
@@ -42,7 +42,7 @@ func newFlaky(t *testing.T, c *cluster, agent string) *flaky {
 	return &flaky{newFile(t).start(t, podSource(t, n.through(c.Config(agent)), c.ns)), n}
 }
 
-// rewindFlaky makes one rewind and checks the informers.
+// rewindFlaky restores etcd to an earlier state once, and checks that all informers notice.
 func rewindFlaky(t *testing.T, c *cluster, random *rand.Rand, round int, informers []*flaky) {
 	t.Helper()
 	begun := time.Now()
@@ -52,7 +52,7 @@ func rewindFlaky(t *testing.T, c *cluster, random *rand.Rand, round int, informe
 	}
 	pods := names("p", 0, 40)
 	victims := pods[(3*round)%30:][:3]
-	// The lost history ends with the objects that the guards look up.
+	// The lost history ends with the objects that the informers' rewind checks look up.
 	c.createPods(t, []string{fmt.Sprintf("lost-%d", round)})
 	c.touchPods(t, victims[:2], fmt.Sprintf("lost %d", round))
 	c.deletePods(t, victims[2:])
@@ -93,7 +93,7 @@ func rewindFlaky(t *testing.T, c *cluster, random *rand.Rand, round int, informe
 	}
 }
 
-// cutAll cuts each link a few times at random moments, and leaves it in mode last.
+// cutAll cuts each network link a few times at random moments, and leaves it with the behaviour last.
 func cutAll(t *testing.T, random *rand.Rand, informers []*flaky, last mode) {
 	var cuts sync.WaitGroup
 	for _, f := range informers {

@@ -12,8 +12,8 @@ import (
 	"github.com/larder-dev/larder/test/e2e/controlplane"
 )
 
-// TestRewoundServer checks that an informer notices a server with another history than its stored resourceVersion. Each
-// case must end with the server's state, and deliver the deletes.
+// TestRewoundServer checks that an informer notices if the server's history is not the one of its stored
+// resourceVersion. Each case must end with the server's state, and deliver the deletes.
 func TestRewoundServer(t *testing.T) {
 	t.Parallel()
 	cp := ownControlPlane(t)
@@ -25,10 +25,10 @@ func TestRewoundServer(t *testing.T) {
 	t.Run("restored and overtaken, while watching", func(t *testing.T) { testRestored(t, cp, true, true) })
 }
 
-// testYoungerCluster puts another cluster, with lower resourceVersions, on the same address.
+// testYoungerCluster replaces the cluster by a new one with lower resourceVersions, at the same address.
 func testYoungerCluster(t *testing.T, cp *controlplane.ControlPlane, checkID bool) {
 	c := newCluster(t, cp)
-	// Without a cluster id, only the resourceVersion reveals the other cluster.
+	// Without a cluster id, only the lower resourceVersion reveals the new cluster.
 	withID := func(o *informer.Options) {
 		if checkID {
 			o.ClusterID = func(ctx context.Context) (string, error) {
@@ -50,7 +50,7 @@ func testYoungerCluster(t *testing.T, cp *controlplane.ControlPlane, checkID boo
 	}
 	c.createNamespace(t, c.ns)
 	c.createPods(t, names("young", 0, 5))
-	c.createPods(t, names("old", 0, 5)) // other objects with the same keys
+	c.createPods(t, names("old", 0, 5)) // new objects with the keys of old ones
 	want := c.pods(t)
 	s := f.start(t, src, withID)
 	s.sync(t)
@@ -66,8 +66,8 @@ func testYoungerCluster(t *testing.T, cp *controlplane.ControlPlane, checkID boo
 	c.checkLive(t, s)
 }
 
-// testRestored restores etcd from an older backup. With overtaken, the server passes the client's resourceVersion
-// before the client reconnects.
+// testRestored restores etcd from an older backup. With running, the informer runs during that. With overtaken, the
+// server's resourceVersion exceeds the client's before the client reconnects.
 func testRestored(t *testing.T, cp *controlplane.ControlPlane, running, overtaken bool) {
 	c := newCluster(t, cp)
 	c.createPods(t, names("p", 0, 50))
@@ -79,9 +79,9 @@ func testRestored(t *testing.T, cp *controlplane.ControlPlane, running, overtake
 	if soak {
 		lost, others = 40, 6
 	}
-	// The lost history: the client has seen these changes, the restored server has not.
+	// These changes form the lost history: the client has seen them, and the restored server has not.
 	c.createPods(t, names("lost", 0, 20))
-	for n := range lost { // more writes than a starting API server makes
+	for n := range lost { // more than the number of writes of a starting API server
 		c.touchPods(t, names("p", 0, 10), fmt.Sprint("lost ", n))
 	}
 	c.deletePods(t, names("p", 40, 50))
@@ -105,8 +105,8 @@ func testRestored(t *testing.T, cp *controlplane.ControlPlane, running, overtake
 	if err := cp.Restore(t.Context(), backup); err != nil {
 		t.Fatal(err)
 	}
-	// A server behind the client is noticed by its resourceVersion or its objects. A server past the client is noticed by
-	// its objects only.
+	// If the server's resourceVersion is lower than the client's, the client notices that or changed objects. If it is
+	// higher, only the objects reveal the restored backup.
 	reasons := []reflector.Reason{reflector.ReasonAhead, reflector.ReasonRewound}
 	if overtaken {
 		reasons = reasons[1:]
@@ -137,7 +137,7 @@ func testRestored(t *testing.T, cp *controlplane.ControlPlane, running, overtake
 	c.checkLive(t, s)
 }
 
-// checkRelist checks that there was one relist, for one of the reasons.
+// checkRelist checks that there was exactly one relist, and that its reason is one of these.
 func (s *subject) checkRelist(t *testing.T, reasons ...reflector.Reason) {
 	t.Helper()
 	st := s.Status().Reflector
@@ -159,7 +159,7 @@ func (c *cluster) resourceVersion(t *testing.T) string {
 	return list.ResourceVersion
 }
 
-// checkLive checks that new changes arrive.
+// checkLive checks that the informer receives new changes.
 func (c *cluster) checkLive(t *testing.T, s *subject) {
 	t.Helper()
 	c.createPods(t, []string{"live"})

@@ -11,7 +11,7 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// otherCluster is a snapshot whose collections name another cluster.
+// otherCluster is a snapshot whose collections have the id of another cluster.
 type otherCluster struct{ *snapshot.File }
 
 func (e otherCluster) Collections(ctx context.Context) ([]snapshot.Collection, error) {
@@ -44,7 +44,7 @@ func TestSeedRefused(t *testing.T) {
 	must(t, err)
 	must(t, os.WriteFile(in("truncated.larder"), whole[:len(whole)/2], 0o600))
 	tampered := append([]byte(nil), whole...)
-	tampered[400] ^= 1 // corrupts the first block of objects
+	tampered[400] ^= 1 // corrupts the first objects in the snapshot file
 	must(t, os.WriteFile(in("tampered.larder"), tampered, 0o600))
 	must(t, os.WriteFile(in("none.larder"), []byte("<html>sign in, please</html>"), 0o600))
 	f, err := snapshot.Open(in("unsigned.larder"), snapshot.OpenOptions{})

@@ -107,8 +107,8 @@ func TestSeed(t *testing.T) {
 	}
 }
 
-// TestSeedKilled checks that a sync killed while it reads a seed leaves either a complete collection or one marked as
-// incomplete. The next sync ends with the API server's state.
+// TestSeedKilled kills a larder sync while it reads a seed. The store must then have either a complete collection or
+// one marked as incomplete. The next sync must end with the API server's state.
 func TestSeedKilled(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, shared)
@@ -162,7 +162,7 @@ func TestSeedKilled(t *testing.T) {
 		p := startProgram(t, exec.Command(larder, args(name, "--seed", saved)...), log, func([]byte) {})
 		time.Sleep(time.Duration(n) * 50 * time.Millisecond)
 		p.kill()
-		if got, err := status(name); err == nil { // otherwise there is no store yet
+		if got, err := status(name); err == nil { // fails until there is a store
 			if got.Complete && got.Objects < len(cm) {
 				t.Errorf("killed after %d × 50 ms: it has %d objects, and says that these are all", n, got.Objects)
 			}

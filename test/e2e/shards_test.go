@@ -19,14 +19,15 @@ import (
 	"github.com/larder-dev/larder/informer/requests"
 )
 
-// replica is one of several programs that share a resource. It has a shard and a file of its own.
+// replica is one of several programs that share the objects of a resource. It has its own shard of them and its own
+// file.
 type replica struct {
 	*file
 	*subject
 	agent string
 }
 
-// shard returns the selector of shard index of a number of shards.
+// shard returns the shard selector for the part with this index of a resource divided into that many parts.
 func shard(t *testing.T, index, of int) string {
 	t.Helper()
 	selector, err := entry.ShardSelector(index, of)
@@ -36,7 +37,7 @@ func shard(t *testing.T, index, of int) string {
 	return selector
 }
 
-// shardOfPods returns a source for one shard of a namespace's pods, made with exported API only.
+// shardOfPods returns a source for one shard of a namespace's pods. It uses exported API only.
 func shardOfPods(t *testing.T, cfg *rest.Config, ns, selector string) source {
 	t.Helper()
 	cfg = rest.CopyConfig(cfg)
@@ -52,7 +53,7 @@ func shardOfPods(t *testing.T, cfg *rest.Config, ns, selector string) source {
 	return source{identity: id, example: &corev1.Pod{}, lw: requests.ListWatch(client.CoreV1().RESTClient(), id)}
 }
 
-// run starts the replica on a shard of the pods.
+// run starts the replica's informer on a shard of the pods.
 func (r *replica) run(t *testing.T, c *cluster, life, selector string, change ...func(*informer.Options)) {
 	t.Helper()
 	r.agent = t.Name() + "/" + life
@@ -60,7 +61,7 @@ func (r *replica) run(t *testing.T, c *cluster, life, selector string, change ..
 	r.sync(t)
 }
 
-// end stops the replica and closes its file.
+// end stops the replica's informer and closes its file.
 func (r *replica) end(t *testing.T) {
 	t.Helper()
 	r.stop(t)
@@ -78,7 +79,8 @@ func startShards(t *testing.T, c *cluster, of int) (replicas []*replica) {
 	return replicas
 }
 
-// together waits until the replicas hold the server's objects, each object once. Every replica must hold some.
+// together waits until the replicas together hold the server's objects, and no object twice. Every replica must hold
+// some objects.
 func together(t *testing.T, want objects, replicas ...*replica) {
 	t.Helper()
 	eventually(t, "the shards", func() string {
@@ -108,13 +110,13 @@ func uidOf(obj runtime.Object) types.UID {
 	return m.GetUID()
 }
 
-// shardsIgnored reports whether the status says that the server ignores shards.
+// shardsIgnored reports whether the replica's status says that the API server ignores shard selectors.
 func (r *replica) shardsIgnored() bool {
 	return slices.ContainsFunc(r.Status().Unguarded,
 		func(line string) bool { return strings.HasPrefix(line, "a shard: the server") })
 }
 
-// withoutAList fails if the replica has listed since its start.
+// withoutAList fails the test if the replica has sent a list since its start.
 func (r *replica) withoutAList(t *testing.T, c *cluster) {
 	t.Helper()
 	if asked := c.asked(t, r.agent, "pods"); len(asked.lists) > 0 {
@@ -125,9 +127,9 @@ func (r *replica) withoutAList(t *testing.T, c *cluster) {
 	}
 }
 
-// TestShards checks shards on an API server with the feature gate. Together the replicas hold all objects, through
-// changes and moves between shards. A restarted replica lists nothing. A replica with another range lists that range
-// once.
+// TestShards checks shards (list and watch by a range of hashes) on an API server with the feature gate. Together the
+// replicas hold all objects, through changes and moves between shards. A restarted replica lists nothing. A replica
+// with a new range lists that range once.
 func TestShards(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, ownControlPlane(t, "--feature-gates=ShardedListAndWatch=true"))
@@ -151,8 +153,8 @@ func TestShards(t *testing.T) {
 	t.Run("custom resources and metadata", c.shardsOfWidgets)
 }
 
-// changeShards changes pods while three replicas run, and while one is down. That one resumes, and receives changes of
-// its shard only.
+// changeShards changes pods while three replicas run, and while one of them is down. That replica then resumes, and
+// receives changes of its shard only.
 func (c *cluster) changeShards(t *testing.T, replicas []*replica) {
 	t.Helper()
 	change := func(value string, first int) {
@@ -222,7 +224,8 @@ func (c *cluster) otherRanges(t *testing.T, replicas []*replica) {
 	together(t, want, replicas...)
 }
 
-// shardsOfWidgets checks custom resources and metadata. Their lists do not name the shard, but have only its objects.
+// shardsOfWidgets checks shards of custom resources and of metadata. The server's lists of these do not name the shard,
+// but have only its objects.
 func (c *cluster) shardsOfWidgets(t *testing.T) {
 	client := c.createWidgets(t, 60)
 	cfg := c.Config(t.Name())
@@ -258,8 +261,8 @@ func (c *cluster) shardsOfWidgets(t *testing.T) {
 	}
 }
 
-// TestShardsIgnored checks a server without the feature gate, which silently sends all objects to each replica. The
-// replicas hold their shards all the same, and report it in their status.
+// TestShardsIgnored checks a server without the feature gate, which silently sends all objects to each replica. Each
+// replica still stores only the objects of its shard, and its status says that the server ignores shards.
 func TestShardsIgnored(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, shared)
@@ -304,7 +307,7 @@ func (c *cluster) moveShards(t *testing.T, names []string, id entry.Identity) {
 	})
 }
 
-// ofView returns the objects of an identity's shard.
+// ofView returns the objects that belong to the shard in the collection's identity.
 func ofView(id entry.Identity, all objects) objects {
 	some := objects{}
 	for key, obj := range all {

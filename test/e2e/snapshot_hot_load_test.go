@@ -21,24 +21,24 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// The load of TestHotSnapshot: writes per second, writers and objects.
+// The load of TestHotSnapshot: its writes per second, its number of concurrent writers, and its number of objects.
 const (
 	hotRate    = 1000
 	hotWriters = 50
 	hotObjects = 2000
 )
 
-// hotKind is the resource that a hotLoad writes, in one namespace.
+// hotKind is the resource whose objects a hotLoad writes, in one namespace.
 type hotKind struct {
 	schema.GroupVersionResource
 	ns     string
 	client func(kubernetes.Interface) rest.Interface
-	// create returns a new object. touch changes an object.
+	// create returns a new object. touch changes an object in memory.
 	create func(metav1.ObjectMeta) runtime.Object
 	touch  func(obj runtime.Object, n int)
 }
 
-// leasesOf returns the kind of small objects that large clusters write most often.
+// leasesOf returns Leases: the small objects that large clusters write most often.
 func leasesOf(ns string) hotKind {
 	return hotKind{
 		GroupVersionResource: coordinationv1.SchemeGroupVersion.WithResource("leases"), ns: ns,
@@ -63,16 +63,16 @@ func configMapsOf(ns string) hotKind {
 	}
 }
 
-// hotLoad writes objects over protobuf. Each writer has its own objects.
+// hotLoad writes objects to the server at a high rate, over protobuf. No object has two writers.
 type hotLoad struct {
 	kind   hotKind
 	source source
 	client rest.Interface
 	writes atomic.Int64
-	last   []runtime.Object // the last answer per object; each has a single writer
+	last   []runtime.Object // latest answer for each object; only the object's writer uses it
 }
 
-// newHotLoad creates the objects. Watchers use another client.
+// newHotLoad creates the objects in the server.
 func newHotLoad(t *testing.T, cfg *rest.Config, k hotKind) *hotLoad {
 	t.Helper()
 	client := func(userAgent string) rest.Interface {
@@ -99,7 +99,7 @@ func newHotLoad(t *testing.T, cfg *rest.Config, k hotKind) *hotLoad {
 	return l
 }
 
-// start writes until stop, which returns the rate.
+// start starts the writers. The returned function stops them and describes the achieved rate.
 func (l *hotLoad) start(t *testing.T) (stop func() string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -126,7 +126,8 @@ func (l *hotLoad) start(t *testing.T) (stop func() string) {
 	}
 }
 
-// write updates the writer's objects in turn, and re-creates every twentieth. It catches up after delays.
+// write updates the objects of one writer in turn, and deletes and creates every twentieth. After a delay it writes
+// faster, until the rate is met.
 func (l *hotLoad) write(ctx context.Context, writer int) error {
 	begun := time.Now().Add(time.Duration(writer) * time.Second / hotRate)
 	const turn = time.Second * hotWriters / hotRate
@@ -147,7 +148,7 @@ func (l *hotLoad) write(ctx context.Context, writer int) error {
 
 func (l *hotLoad) change(ctx context.Context, n, number int) (err error) {
 	name, obj := hotName(number), l.last[number]
-	if n%20 == 19 { // never the first object, which a reader reads
+	if n%20 == 19 { // not the first object, which readers expect to exist
 		if err := l.request(ctx, l.client.Delete().Name(name)).Error(); err != nil {
 			return err
 		}

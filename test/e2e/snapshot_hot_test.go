@@ -24,7 +24,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// hotBetween is the minimum number of changes between two saves.
+// hotBetween is the minimum number of object changes between two saves of a snapshot.
 const hotBetween = 30
 
 // TestHotSnapshot saves snapshots of a store while its informer handles 1,000 changes a second. Each snapshot must
@@ -32,7 +32,7 @@ const hotBetween = 30
 // readers and of the writer, during saves and without.
 //
 // kube-apiserver reaches the rate that the machine permits, with Leases as nodes renew them. The fake API server
-// reaches a higher one.
+// reaches a higher rate.
 func TestHotSnapshot(t *testing.T) {
 	t.Run("a real server", func(t *testing.T) {
 		c := newCluster(t, shared)
@@ -48,7 +48,7 @@ func TestHotSnapshot(t *testing.T) {
 	})
 }
 
-// snapshots saves several snapshots under the load, and compares them.
+// snapshots saves several snapshots while the objects change, and compares each with the server's state.
 func (l *hotLoad) snapshots(t *testing.T) {
 	saves := 6
 	if soak {
@@ -71,7 +71,7 @@ func (l *hotLoad) snapshots(t *testing.T) {
 	var paths []string
 	var took delays
 	for n := range saves {
-		time.Sleep(300 * time.Millisecond) // a period without a save
+		time.Sleep(300 * time.Millisecond) // a time in which no snapshot is saved
 		handler.more(t, hotBetween)
 		path := filepath.Join(t.TempDir(), fmt.Sprintf("%d.larder", n))
 		begun := time.Now()
@@ -103,7 +103,7 @@ func (l *hotLoad) snapshots(t *testing.T) {
 	t.Logf("from an event's arrival to the handler: %s", handler)
 }
 
-// readSnapshot returns one collection of a snapshot.
+// readSnapshot returns the content of one collection in a snapshot file.
 func readSnapshot(t *testing.T, path string, src source, ids ...age.Identity) stored {
 	t.Helper()
 	f, err := snapshot.Open(path, snapshot.OpenOptions{Identities: ids})
@@ -138,7 +138,7 @@ func readSnapshot(t *testing.T, path string, src source, ids ...age.Identity) st
 	return out
 }
 
-// pauses are the longest delays, and their number, during saves and without.
+// pauses holds the longest delays of a repeated operation and their number, during saves of a snapshot and without.
 type pauses struct {
 	mu                  sync.Mutex // guards the fields below
 	with, without       time.Duration
@@ -164,7 +164,7 @@ func (p *pauses) String() string {
 		p.countWith, p.with.Round(10*time.Microsecond), p.countOut, p.without.Round(10*time.Microsecond))
 }
 
-// readEvery reads an object every millisecond, and measures the delay from the scheduled time.
+// readEvery reads an object from the informer every millisecond. It measures the delay from the scheduled time.
 func readEvery(t *testing.T, s *subject, saving *atomic.Bool, key string) (p *pauses, stop func()) {
 	t.Helper()
 	p = &pauses{}
@@ -188,7 +188,7 @@ func readEvery(t *testing.T, s *subject, saving *atomic.Bool, key string) (p *pa
 	return p, stop
 }
 
-// arrivals records when events arrive from the server, by resourceVersion.
+// arrivals records the time at which each watch event arrives from the server, by resourceVersion.
 type arrivals struct {
 	mu sync.Mutex
 	at map[string]time.Time // guarded by mu
@@ -196,7 +196,7 @@ type arrivals struct {
 	watches atomic.Int64 // number of opened watches
 }
 
-// note returns src with a watch that records arrivals.
+// note returns a copy of src whose watches record the arrival of events.
 func (a *arrivals) note(src source) source {
 	inner := src.lw
 	src.lw = &cache.ListWatch{
@@ -240,7 +240,7 @@ func (h *latencies) OnUpdate(_, obj any) {
 	}
 }
 
-// more waits for that many further changes.
+// more waits until the handler has received this many further changes.
 func (h *latencies) more(t *testing.T, changes int) {
 	t.Helper()
 	before := h.count()

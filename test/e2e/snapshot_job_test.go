@@ -21,17 +21,20 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// jobEnv holds the configuration of a child process. With it, this test binary runs one job on a store or a snapshot.
+// jobEnv is an environment variable with the configuration of a child process. If it is set, this test binary only runs
+// one job on a store or a snapshot.
 const jobEnv = "LARDER_E2E_JOB"
 
-// job is the task of a child process.
+// job is an operation on a store or a snapshot that a child process runs.
 type job struct {
-	Do string // save, restore, verify, compact or rekey
-	// Store and Snapshot are paths.
+	Do string // operation: save, restore, verify, compact or rekey
+	// Store and Snapshot are the paths of the two files.
 	Store, Snapshot string
-	// Keys are the store's keys, for seal.ParseKeys. Identity encrypts and decrypts the snapshot.
+	// Keys are the store's encryption keys, for seal.ParseKeys. Identity is the age identity that encrypts and decrypts
+	// the snapshot.
 	Keys, Identity string
-	// Again repeats the job until the child is killed. A restored store is removed before each repetition.
+	// Again is true if the child repeats the job until it is killed. A restored store is removed before each
+	// repetition.
 	Again bool
 	Log   string
 }
@@ -192,7 +195,7 @@ func (j job) start(t *testing.T, report func(jobReport)) *program {
 	})
 }
 
-// once runs the job to its end.
+// once runs the job in a child process and waits for its end.
 func (j job) once(t *testing.T) (r jobReport) {
 	t.Helper()
 	p := j.start(t, func(report jobReport) { r = report })

@@ -16,9 +16,9 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestKilledSnapshots kills processes during a save, a restore, a compaction or a rekey. Store and snapshot must stay
-// unchanged and valid, and the next run must remove all other files from the directory. The store is a mirror with
-// sealed Secrets.
+// TestKilledSnapshots kills processes while they save a snapshot, restore it, compact a store or rekey it. Store and
+// snapshot must stay unchanged and valid, and the next run must remove all other files from the directory. The store is
+// filled by an informer and has sealed Secrets.
 func TestKilledSnapshots(t *testing.T) {
 	t.Parallel()
 	kills := 4
@@ -51,7 +51,7 @@ func TestKilledSnapshots(t *testing.T) {
 	if problem := c.pods(t).diff(readSnapshot(t, seed.Snapshot, pods, id).objects); problem != "" {
 		t.Fatal("the snapshot:", problem)
 	}
-	good := openSnapshot(t, seed.Snapshot, id) // outside of the directory of the killed jobs
+	good := openSnapshot(t, seed.Snapshot, id) // a copy that no killed job can change
 	for _, do := range []string{"save", "restore", "compact", "rekey"} {
 		t.Run(do, func(t *testing.T) {
 			k := &killed{seed: seed, good: good, id: id}
@@ -61,23 +61,23 @@ func TestKilledSnapshots(t *testing.T) {
 	}
 }
 
-// as returns the job with another task.
+// as returns the job with another operation.
 func (j job) as(do string) job {
 	j.Do = do
 	return j
 }
 
-// killed is a job that is killed repeatedly, in a directory of its own.
+// killed is a job whose process the test kills repeatedly, in a directory of its own.
 type killed struct {
 	job
 	seed job
-	good *snapshot.File // expected content of store and snapshot
+	good *snapshot.File // the content that store and snapshot must keep
 	id   age.Identity
-	// names are the files of the intact directory.
+	// names are the names of the files in the directory before the first kill.
 	names []string
 }
 
-// prepare copies the seed's store and snapshot into a new directory, and sets up the job do on them.
+// prepare copies store and snapshot into a new directory, and sets up the job with the operation do on them.
 func (k *killed) prepare(t *testing.T, do string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -87,12 +87,12 @@ func (k *killed) prepare(t *testing.T, do string) {
 	copyFile(t, k.seed.Store, k.Store)
 	copyFile(t, k.seed.Snapshot, k.Snapshot)
 	k.names = []string{"cluster.db", "cluster.larder"}
-	if do == "rekey" { // the old key stays readable until the end
+	if do == "rekey" { // during a rekey, the old key can still decrypt
 		k.Keys = newKey(t) + k.Keys
 	}
 }
 
-// run kills the job at times spread over its duration.
+// run kills the job's process at times spread over the duration of the job.
 func (k *killed) run(t *testing.T, kills int) {
 	random := newRandom(t)
 	once := k.job
@@ -105,7 +105,7 @@ func (k *killed) run(t *testing.T, kills int) {
 	t.Logf("it takes %s, %s with the start of the process", took.Round(time.Millisecond),
 		time.Since(begun).Round(time.Millisecond))
 	left := 0
-	for n := 0; n < kills || left == 0 && n < 20*kills; n++ { // continues until a kill leaves a partial file
+	for n := 0; n < kills || left == 0 && n < 20*kills; n++ { // repeats until at least one kill has left a partial file
 		done := make(chan struct{}, 1)
 		p := k.start(t, func(jobReport) {
 			select {
@@ -139,7 +139,7 @@ func (k *killed) run(t *testing.T, kills int) {
 	}
 }
 
-// intact checks the content of the snapshot, and of the store if there is one, without changing them.
+// intact checks the content of the snapshot, and of the store if there is one. It does not change the files.
 func (k *killed) intact(t *testing.T, when string) {
 	t.Helper()
 	f, err := snapshot.Open(k.Snapshot, snapshot.OpenOptions{Identities: []age.Identity{k.id}})

@@ -25,10 +25,10 @@ import (
 	"github.com/larder-dev/larder/test/e2e/controlplane"
 )
 
-// TestSnapshotRoundTrip mirrors a cluster into a store with sealed Secrets, and saves the store to an encrypted
-// snapshot while informers run. The snapshot is verified and restored with another key. Informers on the restored store
-// resume without a list, receive the changes since, and equal the server object by object. A snapshot saved directly
-// from the server equals it, too.
+// TestSnapshotRoundTrip fills a store from a cluster, with sealed Secrets, and saves it to an encrypted snapshot while
+// informers run. The snapshot is verified and restored with another key. Informers on the restored store resume without
+// a list, receive the changes since the snapshot, and equal the server object by object. A snapshot saved directly from
+// the server equals it too.
 func TestSnapshotRoundTrip(t *testing.T) {
 	t.Parallel()
 	pods := 10_000
@@ -77,7 +77,7 @@ func TestSnapshotRoundTrip(t *testing.T) {
 	second.sealedFrom(t, first)
 	agent := t.Name() + "/second"
 	m = w.start(t, second, agent)
-	now := w.scene(t) // during the resume, which takes ten seconds for Events: they have no watch cache
+	now := w.scene(t) // during the resume, which is slow for Events: no watch cache
 	live := filepath.Join(dir, "live.larder")
 	if _, err := snapshot.SaveServer(t.Context(), w.listings(), live,
 		snapshot.SaveOptions{Recipients: []age.Recipient{id.Recipient()}}); err != nil {
@@ -97,8 +97,8 @@ func TestSnapshotRoundTrip(t *testing.T) {
 	lap("measured")
 }
 
-// figures measures save, verify and restore in processes of their own, and logs the results. The soak also measures
-// etcd and kubectl.
+// figures measures save, verify and restore in processes of their own, and logs the results. In the soak it also
+// measures etcd's snapshot and kubectl's export.
 func (w *world) figures(t *testing.T, j job) {
 	t.Helper()
 	dir := t.TempDir()
@@ -131,14 +131,14 @@ func (w *world) otherFigures(t *testing.T) {
 	}
 	t.Logf("etcd's snapshot (compacted and defragmented, with what the API server has besides): %s, with gzip %s, %s",
 		mib(etcd), mib(plain.bytes), time.Since(begun).Round(time.Millisecond))
-	// For all namespaces kubectl would take half a minute.
+	// All namespaces would take kubectl half a minute, so the measurement uses one.
 	begun = time.Now()
 	yaml, gz := w.kubectlYAML(t, w.spaces[0])
 	t.Logf("kubectl get -o yaml of one of %d namespaces: %s, with gzip %s, %s", len(w.spaces), mib(yaml), mib(gz),
 		time.Since(begun).Round(time.Millisecond))
 }
 
-// count counts written bytes.
+// count is a writer that counts bytes and discards them.
 type count struct{ bytes int64 }
 
 func (c *count) Write(b []byte) (int, error) {
@@ -189,11 +189,11 @@ func (c *cluster) kubeconfig(t *testing.T, userAgent, dir string) string {
 	return path
 }
 
-// mirrored is a world mirrored into a store.
+// mirrored is the informers, handlers and store of all kinds of a world.
 type mirrored struct {
 	store     *store.Store
 	informers []*informer.Informer
-	handler   []*mirror // in the order of worldKinds, as informers
+	handler   []*mirror // ordered as worldKinds, like informers
 	stop      func()
 }
 
@@ -247,7 +247,7 @@ func (m *mirrored) synced(t *testing.T) {
 	}
 }
 
-// converge waits until all handlers and informers have the server's state.
+// converge waits until all handlers and informers have the given state of the server.
 func (m *mirrored) converge(t *testing.T, now scene) {
 	t.Helper()
 	for n, k := range worldKinds {
@@ -264,7 +264,7 @@ func (m *mirrored) converge(t *testing.T, now scene) {
 	}
 }
 
-// resumed checks that each kind was watched from the snapshot's resourceVersion, and never listed.
+// resumed checks that each kind was watched from the snapshot's resourceVersion and never listed by the client agent.
 func (w *world) resumed(t *testing.T, agent string) {
 	t.Helper()
 	for _, k := range worldKinds {
@@ -302,7 +302,7 @@ func (j job) read(t *testing.T, fn func(snapshot.Source)) {
 	fn(snapshot.StoreSource(s))
 }
 
-// sealedFrom checks that another store's key does not open this store.
+// sealedFrom checks that this store cannot be opened with the key of the other store.
 func (j job) sealedFrom(t *testing.T, other job) {
 	t.Helper()
 	s, err := store.Open(j.Store, other.storeOptions(t))

@@ -27,11 +27,11 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// worldKind is a mirrored resource of a world, in all namespaces.
+// worldKind is a resource that the tests mirror, in all namespaces.
 type worldKind struct {
 	resource schema.GroupVersionResource
 	kind     string
-	// example is the object type of a typed collection. With nil the collection is unstructured.
+	// example is an empty object of the collection's Go type. nil means that the collection holds unstructured objects.
 	example runtime.Object
 }
 
@@ -49,16 +49,16 @@ var worldKinds = []worldKind{
 	{widgets, "Widget", nil},
 }
 
-// world is a cluster with many objects of many kinds. Only the test changes it.
+// world is a cluster with many objects of many kinds, which only the test changes.
 type world struct {
 	*cluster
-	typed   kubernetes.Interface // over protobuf
+	typed   kubernetes.Interface // client that uses protobuf
 	dynamic dynamic.Interface
 	spaces  []string
 	pods    int
 }
 
-// newWorld fills a cluster with that many pods, and some objects of each other kind.
+// newWorld fills a cluster with this number of pods, and with some objects of each other kind.
 func newWorld(t *testing.T, c *cluster, pods int) *world {
 	t.Helper()
 	cfg := rest.CopyConfig(c.Config(writer))
@@ -83,7 +83,7 @@ func newWorld(t *testing.T, c *cluster, pods int) *world {
 	return w
 }
 
-// space returns the namespace for an object's name.
+// space returns the namespace of the object with this name.
 func (w *world) space(name string) string { return w.spaces[int(name[len(name)-1]-'0')] }
 
 // randomOf returns a random source seeded by the name.
@@ -103,7 +103,7 @@ func randomHex(random *rand.Rand, bytes int) string {
 	return hex.EncodeToString(b)
 }
 
-// createPod creates a pod of about 3 KB. Its fields vary as the fields of real pods do.
+// createPod creates a pod of about 3 KB. Its fields vary as much as those of real pods.
 func (w *world) createPod(ctx context.Context, name string) error {
 	random := randomOf(name)
 	app := "app-" + name[len(name)-2:]
@@ -218,7 +218,7 @@ func (k worldKind) source(t *testing.T, cfg *rest.Config) source {
 // info returns the discovery data that decoders need.
 func (k worldKind) info() entry.ResourceInfo { return entry.ResourceInfo{Kind: k.kind} }
 
-// listings returns the listings for a snapshot saved from the server.
+// listings returns the collections from which a snapshot is saved directly from the server.
 func (w *world) listings() (all []snapshot.Listing) {
 	for _, k := range worldKinds {
 		of := w.dynamic.Resource(k.resource)
@@ -230,7 +230,7 @@ func (w *world) listings() (all []snapshot.Listing) {
 	return all
 }
 
-// scene is the server's state at one time: by resource, the objects in key order.
+// scene is the server's state at one time: the objects of each resource, in key order.
 type scene map[schema.GroupVersionResource][]exactly
 
 // exactly identifies an object by key, resourceVersion and a digest of its content.
@@ -246,7 +246,8 @@ func exactlyOf(obj *unstructured.Unstructured) exactly {
 	}
 }
 
-// canonical appends a JSON value. Values that reflect.DeepEqual distinguishes get different encodings.
+// canonical appends an encoding of a JSON value. Two values have equal encodings only if reflect.DeepEqual finds them
+// equal.
 func canonical(to []byte, value any) []byte {
 	switch v := value.(type) {
 	case map[string]any:
@@ -275,7 +276,7 @@ func canonicalText(to []byte, text string) []byte {
 	return append(header(to, "string ", len(text), false), text...)
 }
 
-// header appends the type and length of a value.
+// header appends the type and length of a JSON value to its encoding.
 func header(to []byte, kind string, length int, isNil bool) []byte {
 	to = strconv.AppendInt(append(to, kind...), int64(length), 10)
 	if isNil {
@@ -284,7 +285,7 @@ func header(to []byte, kind string, length int, isNil bool) []byte {
 	return append(to, ';')
 }
 
-// scene lists the server's objects, page by page.
+// scene returns the server's current objects. It lists them page by page.
 func (w *world) scene(t *testing.T) scene {
 	t.Helper()
 	all := scene{}
@@ -305,7 +306,7 @@ func (w *world) scene(t *testing.T) scene {
 	return all
 }
 
-// objects returns the number of objects.
+// objects returns the number of objects of all resources.
 func (s scene) objects() (n int) {
 	for _, all := range s {
 		n += len(all)
@@ -313,7 +314,8 @@ func (s scene) objects() (n int) {
 	return n
 }
 
-// mustBe fails if a store or a snapshot differs from the scene in any object. Integers and floats are different.
+// mustBe fails the test if a store or a snapshot differs from the server's state in any object. Integers and floats
+// count as different.
 func (s scene) mustBe(t *testing.T, what string, src snapshot.Source) {
 	t.Helper()
 	all, err := src.Collections(t.Context())
@@ -333,7 +335,7 @@ func (s scene) mustBe(t *testing.T, what string, src snapshot.Source) {
 	}
 }
 
-// diff describes the first difference of a collection, or returns "".
+// diff describes the first difference between a collection and the server's state, or returns "".
 func (s scene) diff(t *testing.T, c snapshot.Collection, src snapshot.Source) (problem string) {
 	t.Helper()
 	want := s[c.Identity.GroupVersionResource]

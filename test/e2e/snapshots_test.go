@@ -14,7 +14,7 @@ import (
 	"github.com/larder-dev/larder/test/e2e/fileservers"
 )
 
-// command runs larder on a cluster, with its own directory and environment.
+// command runs larder as a user does, with its own directory and environment.
 type command struct {
 	*cluster
 	t      *testing.T
@@ -56,7 +56,7 @@ func (c *command) sync(store string, more ...string) *program {
 	return startProgram(c.t, cmd, filepath.Join(c.dir, store+".log"), func([]byte) {})
 }
 
-// live waits until a sync is in contact with the server, and returns the seed in its status.
+// live waits until a larder sync is in contact with the server. It returns the name of the seed in its status.
 func (c *command) live(store string, p *program) (seed string) {
 	c.t.Helper()
 	p.eventually(c.t, store+" is live", func() string {
@@ -79,7 +79,7 @@ func (c *command) live(store string, p *program) (seed string) {
 	return seed
 }
 
-// begun fails unless the sync started from a seed without a list.
+// begun fails the test unless the sync has started from a seed without a list.
 func (c *command) begun(seed string) {
 	c.t.Helper()
 	if !strings.Contains(seed, "begun with") {
@@ -90,7 +90,7 @@ func (c *command) begun(seed string) {
 	}
 }
 
-// lists returns the number of lists of ConfigMaps since mark.
+// lists returns the number of lists of ConfigMaps since the last call of mark.
 func (c *command) lists() (n int) {
 	c.t.Helper()
 	all, err := c.Requests("", c.since)
@@ -144,7 +144,7 @@ func TestSnapshotsMade(t *testing.T) {
 	second := c.sync("second", to...)
 	c.live("second", second)
 	all := c.catalogue("snapshots/")
-	if len(all) == 0 || len(all) > 4 { // the next may be complete, and pruning pending
+	if len(all) == 0 || len(all) > 4 { // the newest may be complete before old ones are pruned
 		t.Errorf("%d snapshots are kept", len(all))
 	}
 	for _, s := range all {

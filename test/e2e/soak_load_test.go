@@ -15,19 +15,20 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// soakRate is the number of writes per second. Each of soakWriters writers makes one write at a time, and has soakTurn
-// for it. A late writer catches up, so the rate holds if writes take no longer on average. On a slower machine they do,
-// which soakPace reports.
+// soakRate is the number of writes per second. Each of soakWriters goroutines makes one write at a time, and soakTurn
+// is the time that it has for a write. A late writer catches up, so the rate holds if a write takes no longer than that
+// on average. On a slower machine it takes longer, which soakPace reports.
 const (
 	soakRate    = 500
 	soakWriters = 16
 	soakTurn    = time.Second * soakWriters / soakRate
 )
 
-// soakDeletes is the share of deletes: one write in that many. The object's next write creates it again.
+// soakDeletes sets the share of deletes: one write in this number. The next write of a deleted object creates it again.
 const soakDeletes = 20
 
-// soakBody is an annotation of every pod. Its two kilobytes make a leaked pod measurable.
+// soakBody is the value of an annotation of every pod. It is two kilobytes long, so that a leaked pod shows in the
+// heap.
 var soakBody = strings.Repeat("larder", 350)
 
 // soakLoad writes pods, and records the server's state.
@@ -35,19 +36,19 @@ type soakLoad struct {
 	cluster *cluster
 	pods    int
 	writers []*soakWriter
-	writing time.Duration // total time in write
+	writing time.Duration // total duration of all calls of write
 }
 
-// soakWriter writes the pods with its number modulo soakWriters, so that no other writer changes them.
+// soakWriter writes the pods whose number modulo soakWriters is its own, so that no pod has two writers.
 type soakWriter struct {
 	*soakLoad
 	random   *rand.Rand
 	first    int
 	next     int               // number of the next pod to create
 	revision int               // number of the last write
-	versions map[string]string // by key
+	versions map[string]string // resourceVersions of its pods, by key
 	writes   int
-	waited   time.Duration // total time until the answers
+	waited   time.Duration // total time from requests to answers
 }
 
 func newSoakLoad(c *cluster, pods int) *soakLoad {
@@ -60,7 +61,7 @@ func newSoakLoad(c *cluster, pods int) *soakLoad {
 	return l
 }
 
-// versions returns the resourceVersions of all pods. It must not run during writes.
+// versions returns the resourceVersions of all pods. It must not be called during writes.
 func (l *soakLoad) versions() map[string]string {
 	all := map[string]string{}
 	for _, w := range l.writers {
@@ -98,7 +99,7 @@ func (w *soakWriter) write(ctx context.Context, writes int) error {
 	return nil
 }
 
-// pace returns the pace of all writes so far. It must not run during writes.
+// pace returns the speed of all writes so far. It must not be called during writes.
 func (l *soakLoad) pace() soakPace {
 	p := soakPace{writing: l.writing}
 	for _, w := range l.writers {
@@ -108,14 +109,15 @@ func (l *soakLoad) pace() soakPace {
 	return p
 }
 
-// soakPace is the speed of writes.
+// soakPace holds the number and the duration of writes.
 type soakPace struct {
 	writes  int
-	writing time.Duration // without pauses for samples
+	writing time.Duration // total duration, without pauses for measurements
 	waited  time.Duration // the sum over all writes
 }
 
-// String describes the rate and, if it is below soakRate, the time that a write may take.
+// String describes the rate and the duration of writes. If the rate is below soakRate, it says so, and whether slow
+// writes are the cause.
 func (p soakPace) String() string {
 	rate := float64(p.writes) / p.writing.Seconds()
 	took := p.waited / time.Duration(max(1, p.writes))
@@ -132,7 +134,7 @@ func (p soakPace) String() string {
 		soakRate, s)
 }
 
-// one creates the next pod, or creates, updates or deletes a random one.
+// one makes one write: it creates the next pod, or creates, updates or deletes a random one.
 func (w *soakWriter) one(ctx context.Context) error {
 	number := w.next
 	if number < w.pods {

@@ -8,7 +8,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// mirror is a handler that records the state that it receives, by key.
+// mirror is an event handler that records the received state: the resourceVersion of each object, by key.
 type mirror struct {
 	mu       sync.Mutex
 	versions map[string]string // guarded by mu
@@ -42,14 +42,14 @@ func (m *mirror) set(obj any, version string) {
 	}
 }
 
-// version returns the resourceVersion of a key's last event, or "" for a missing object.
+// version returns the recorded resourceVersion of an object, or "" if it does not exist.
 func (m *mirror) version(key string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.versions[key]
 }
 
-// updateCount returns the number of updates.
+// updateCount returns the number of updates that the handler has received.
 func (m *mirror) updateCount() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -79,12 +79,12 @@ func versionOf(obj any) string {
 	return a.GetResourceVersion()
 }
 
-// leak is a deliberate leak, for a test of the detection.
+// leak describes a deliberate memory leak, with which the tests check that a leak is detected.
 type leak struct {
-	// every makes the handler keep one object in that many updates; 0 keeps none.
+	// every makes the handler keep one object in this number of updates for ever; 0 keeps none.
 	every int
 	kept  []any
-	// goroutines makes each restart leak a goroutine, which ends when the channel is closed.
+	// goroutines makes each restart leak a goroutine, which ends when the channel is closed. nil means no leak.
 	goroutines chan struct{}
 }
 

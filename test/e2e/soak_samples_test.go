@@ -6,24 +6,26 @@ import (
 	"testing"
 )
 
-// soakSample holds the resources in use after a lap, once all changes are delivered and committed.
+// soakSample holds the resources in use at the end of a lap (the run of one informer), once all changes are delivered
+// and committed.
 type soakSample struct {
-	heap       int64 // live bytes
+	heap       int64 // bytes of live objects
 	goroutines int
 	file       int64
 }
 
-// Limits of the growth from the median of the first third of the laps to that of the last third. The heap of an equal
-// state varies by a tenth of a megabyte. A leaked pod takes 4 KB: one a second for twenty minutes adds 3 MB.
-// Connections and commits use a few goroutines at times. The file grows in bbolt's steps; without page reuse it would
-// grow by a gigabyte in twenty minutes.
+// Limits of growth between the median of the first third of the laps and the median of the last third. The heap of an
+// equal state varies by a tenth of a megabyte. A leaked pod takes 4 KB: one a second for twenty minutes adds 3 MB.
+// Connections and commits use a few goroutines at times. The file grows in bbolt's steps; if bbolt did not reuse pages,
+// it would grow by a gigabyte in twenty minutes.
 const (
 	soakHeapGrowth      = 1 << 20
 	soakGoroutineGrowth = 4
 	soakFileGrowth      = 32 << 20
 )
 
-// grown compares the samples of one residency.
+// grown describes which resources grew above their limits in the samples of one residency (decoded objects in memory or
+// not).
 func grown(t *testing.T, name string, samples []soakSample) (problems []string) {
 	t.Helper()
 	for _, m := range []struct {
@@ -57,9 +59,9 @@ func medianOf(samples []soakSample, of func(soakSample) int64) int64 {
 
 // TestSoakGrown checks that a leak of one object a second exceeds the limits of the long soak.
 func TestSoakGrown(t *testing.T) {
-	const laps, seconds, object = 57, 20, 4 << 10 // laps of one residency in twenty minutes: every second lap
+	const laps, seconds, object = 57, 20, 4 << 10 // laps of each residency in twenty minutes
 	for name, c := range map[string]struct {
-		each soakSample // added per lap
+		each soakSample // growth per lap
 		want int
 	}{
 		"flat":                    {soakSample{}, 0},

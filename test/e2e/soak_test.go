@@ -12,22 +12,22 @@ import (
 	"github.com/larder-dev/larder/test/e2e/controlplane"
 )
 
-// soakRun holds the length and size of a soak.
+// soakRun holds the length and size of a soak test.
 type soakRun struct {
 	pods int
-	// laps is the number of compared laps, one informer each. warmUp laps precede them.
+	// laps is the number of laps, each the run of one informer, that are measured and compared. warmUp laps precede
+	// them.
 	laps, warmUp int
-	// perLap is the number of writes per lap, at soakRate.
+	// perLap is the number of writes in one lap, made at soakRate.
 	perLap int
-	// residencies alternate from lap to lap.
+	// residencies are the settings for decoded objects in memory. They alternate from lap to lap.
 	residencies []store.Residency
-	// leak is a deliberate leak, to test its detection. Default: none.
+	// leak is a deliberate leak that the test must detect. Default: none.
 	leak leak
 }
 
-// soakReopens is the interval of laps after which the store is closed and opened. In other laps the next informer
-// reuses the open store. The interval and the number of residencies are coprime, so that each residency meets both
-// cases.
+// soakReopens: after this number of laps the store is closed and opened again. In other laps the next informer uses the
+// open store. This number and the number of residencies are coprime, so that each residency meets both cases.
 const soakReopens = 3
 
 // shortSoak takes ten seconds. It detects a leak of one object in four updates.
@@ -57,7 +57,7 @@ func TestSoak(t *testing.T) {
 	}
 }
 
-// TestSoakFindsLeaks checks the detection itself: a leak of one object in five updates, and of one goroutine per
+// TestSoakFindsLeaks checks that the soak test detects a leak of one object in five updates, and of one goroutine per
 // restart.
 func TestSoakFindsLeaks(t *testing.T) {
 	run := soakRun{pods: 100, laps: 9, warmUp: 1, perLap: 250, residencies: []store.Residency{store.None}}
@@ -69,7 +69,7 @@ func TestSoakFindsLeaks(t *testing.T) {
 	}
 }
 
-// do runs the laps and describes the growth.
+// do runs the laps, and returns messages about resources that grew.
 func (r *soakRun) do(t *testing.T, cp *controlplane.ControlPlane) (problems []string) {
 	c := newCluster(t, cp)
 	f := newFile(t)
@@ -80,13 +80,13 @@ func (r *soakRun) do(t *testing.T, cp *controlplane.ControlPlane) (problems []st
 	samples := map[store.Residency][]soakSample{}
 	var now *soakLap
 	var writing sync.WaitGroup
-	defer func() { // cleans up after a failure
+	defer func() { // stops the informer if the test fails
 		writing.Wait()
 		now.stop()
 	}()
 	for n := range r.warmUp + r.laps {
 		writing.Go(func() { l.write(t, r.perLap) })
-		// Writes continue between two informers.
+		// The writes continue while no informer runs.
 		now.stop()
 		if n%soakReopens == 0 {
 			f.close(t)
@@ -110,7 +110,7 @@ func (r *soakRun) do(t *testing.T, cp *controlplane.ControlPlane) (problems []st
 	return problems
 }
 
-// soakLap is one informer with its handler.
+// soakLap is the run of one informer with its handler.
 type soakLap struct {
 	*informer.Informer
 	*mirror
@@ -152,7 +152,8 @@ func (l *soakLap) stop() {
 	}
 }
 
-// sample waits until the handler has the server's state, reads all objects, and commits. Then it measures.
+// sample waits until the handler has the server's state, reads all objects, and commits. Then it measures heap,
+// goroutines and file.
 func (l *soakLap) sample(t *testing.T, want map[string]string) soakSample {
 	t.Helper()
 	eventually(t, "telling the handler", func() string { return l.mirror.diff(want) })
@@ -174,12 +175,12 @@ func (l *soakLap) sample(t *testing.T, want map[string]string) soakSample {
 	return s
 }
 
-// steadyHeap returns the live heap once two measurements agree, after background reads have ended.
+// steadyHeap returns the size of the live heap once two measurements agree, so that background reads have ended.
 func steadyHeap() int64 {
 	for last := int64(0); ; {
 		var m runtime.MemStats
 		runtime.GC()
-		runtime.GC() // the first may leave objects of sync.Pools
+		runtime.GC() // the first collection may leave objects in sync.Pools
 		runtime.ReadMemStats(&m)
 		now := int64(m.HeapAlloc)
 		if d := now - last; -soakSteady < d && d < soakSteady {
@@ -190,5 +191,5 @@ func steadyHeap() int64 {
 	}
 }
 
-// soakSteady is the tolerance of steadyHeap.
+// soakSteady is the difference in bytes at which steadyHeap takes two measurements for equal.
 const soakSteady = 64 << 10

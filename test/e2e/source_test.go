@@ -19,14 +19,14 @@ import (
 	"github.com/larder-dev/larder/informer/requests"
 )
 
-// source describes the objects of an informer, and how it lists and watches them.
+// source describes a collection and how a client lists and watches it.
 type source struct {
 	identity entry.Identity
 	example  runtime.Object
 	lw       cache.ListerWatcher
 }
 
-// typedSource returns a source for a core resource with the typed client, over protobuf.
+// typedSource returns a source for a resource of the core group, read by the typed client over protobuf.
 func typedSource(t *testing.T, cfg *rest.Config, resource, ns, selector string, example runtime.Object) source {
 	t.Helper()
 	s, err := newTypedSource(cfg, resource, ns, selector, example)
@@ -46,7 +46,7 @@ func newTypedSource(cfg *rest.Config, resource, ns, selector string, example run
 	return coreSource(client, resource, ns, selector, example), nil
 }
 
-// coreSource is typedSource for an existing client.
+// coreSource is typedSource with a given client.
 func coreSource(client kubernetes.Interface, resource, ns, selector string, example runtime.Object) source {
 	id := entry.Identity{
 		GroupVersionResource: corev1.SchemeGroupVersion.WithResource(resource),
@@ -55,8 +55,8 @@ func coreSource(client kubernetes.Interface, resource, ns, selector string, exam
 	return source{id, example, listWatch(requests.ListWatch(client.CoreV1().RESTClient(), id))}
 }
 
-// listWatch returns lw, whose answers an informer reads undecoded. With LARDER_TEST_SOURCE=objects it returns a
-// ListerWatcher of objects.
+// listWatch returns lw, whose answers an informer decodes itself. With LARDER_TEST_SOURCE=objects, it returns a
+// ListerWatcher that returns objects decoded by client-go.
 func listWatch(lw *requests.RESTListWatch) cache.ListerWatcher {
 	if os.Getenv("LARDER_TEST_SOURCE") == "objects" {
 		return lw.ListWatch
@@ -97,8 +97,7 @@ func untypedSource(t *testing.T, cfg *rest.Config, id entry.Identity) source {
 	return answered(t, dynamic.ConfigFor(cfg), source{id, &unstructured.Unstructured{}, lw})
 }
 
-// answered returns src with a ListerWatcher whose requests use a REST client of cfg, so that the informer reads the
-// answers undecoded.
+// answered returns src with requests that a REST client of cfg sends. The informer then decodes the answers itself.
 func answered(t *testing.T, cfg *rest.Config, src source) source {
 	t.Helper()
 	client, err := rest.UnversionedRESTClientFor(cfg)

@@ -24,14 +24,14 @@ import (
 	"github.com/larder-dev/larder/test/e2e/controlplane"
 )
 
-// sourceRequests limits the requests of a start until the sync: two for each of four collections, one for the index of
-// schemas, and one per factory for the cluster id.
+// sourceRequests is the maximum number of requests from a start until the sync: two for each of four collections, one
+// for the index of schemas, and one per factory for the cluster id.
 const sourceRequests = 2*4 + 1 + 2
 
 // TestTwoSources runs a program like external-dns with --source=service --source=pod, with client-go's default rate
-// limit. Each source has a typed factory of its own on one store, and the second source shares a resource with the
-// first. Their handlers must receive the same as with client-go's factories. A restart, with and without changes, lists
-// nothing and makes few requests (issue 38, A.1 and A.3).
+// limit. Each of the two sources has a typed factory of its own on one store, and they share a resource. Their handlers
+// must receive the same as with client-go's factories. A restart, with and without changes, lists nothing and makes few
+// requests (issue 38, A.1 and A.3).
 func TestTwoSources(t *testing.T) {
 	c := newCluster(t, shared)
 	w := sourceWorld{cluster: c}
@@ -65,7 +65,7 @@ func TestTwoSources(t *testing.T) {
 	}
 }
 
-// sourceWorld holds the objects of the sources, in one namespace and as nodes.
+// sourceWorld holds the objects that the two sources read: those in one namespace, and the nodes.
 type sourceWorld struct{ *cluster }
 
 // fill creates ten objects of each namespaced kind, and three nodes.
@@ -119,7 +119,8 @@ func (w sourceWorld) change(t *testing.T) {
 	must(t, err)
 }
 
-// sourceRun holds the duration and requests of a start, and the objects of each source's handlers at the sync.
+// sourceRun holds the duration and requests of a start, and the objects that the handlers of each source had received
+// at the sync.
 type sourceRun struct {
 	synced          time.Duration
 	requests, lists int
@@ -131,7 +132,7 @@ func (r sourceRun) String() string {
 	return fmt.Sprintf("%s, %d requests, %d lists", r.synced.Round(time.Millisecond), r.requests, r.lists)
 }
 
-// run runs the program until both sources have synced. Without a file it uses client-go's factories.
+// run runs the program until both sources have synced. If f is nil, it uses client-go's factories instead of Larder's.
 func (w sourceWorld) run(t *testing.T, config *rest.Config, f *file) sourceRun {
 	t.Helper()
 	mark, err := w.Mark()
@@ -181,7 +182,7 @@ func (w sourceWorld) run(t *testing.T, config *rest.Config, f *file) sourceRun {
 	return r
 }
 
-// sourceRunning is a source with its factory.
+// sourceRunning is one source of the program with its factory and handlers.
 type sourceRunning struct {
 	factory informers.SharedInformerFactory
 	stop    chan struct{}
@@ -204,7 +205,7 @@ func startSource(t *testing.T, f informers.SharedInformerFactory, all ...cache.S
 	return s
 }
 
-// wait waits until all handlers have synced.
+// wait waits until all handlers of the source have synced.
 func (s *sourceRunning) wait(t *testing.T) {
 	t.Helper()
 	deadline := time.Now().Add(time.Minute)
@@ -237,7 +238,7 @@ func sourceKey(obj any) string {
 	return fmt.Sprintf("%T %s/%s", obj, o.GetNamespace(), o.GetName())
 }
 
-// end stops the factory, and returns the handlers' objects.
+// end stops the factory, and returns the objects that its handlers had received.
 func (s *sourceRunning) end() map[string]string {
 	close(s.stop)
 	s.factory.Shutdown()

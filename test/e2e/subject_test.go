@@ -17,7 +17,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// file is the store of a test, which opens and closes it repeatedly.
+// file is the store file of a test, which the test opens and closes repeatedly.
 type file struct {
 	path string
 	*store.Store
@@ -50,7 +50,7 @@ func (f *file) close(t *testing.T) {
 	f.Store = nil
 }
 
-// stored is the content of a collection in a closed file.
+// stored is the content of one collection in a closed store file.
 type stored struct {
 	entry.Info
 	objects objects
@@ -101,8 +101,8 @@ type subject struct {
 	done   sync.WaitGroup
 }
 
-// start runs an informer on the source, in the file, until stop. It has the test run's residency unless change sets
-// another.
+// start runs an informer on the source, with its store in the file, until the informer is stopped. Its residency is
+// that of the test run, unless change sets another.
 func (f *file) start(t *testing.T, src source, change ...func(*informer.Options)) *subject {
 	t.Helper()
 	if f.Store == nil {
@@ -160,7 +160,7 @@ func (s *subject) converge(t *testing.T, want objects) {
 	})
 }
 
-// held returns the objects that readers of the informer see.
+// held returns the objects that a reader of the informer's store receives.
 func (s *subject) held(t *testing.T) objects {
 	t.Helper()
 	out := objects{}
@@ -189,7 +189,8 @@ func (f *file) run(t *testing.T, src source, change ...func(*informer.Options)) 
 
 var errNoObject = errors.New("the tombstone carries no object")
 
-// lastState returns the object of a delete, and whether it was a tombstone.
+// lastState returns the object that a handler received with a delete. It also reports whether it came as
+// cache.DeletedFinalStateUnknown.
 func lastState(obj any) (runtime.Object, bool, error) {
 	if d, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		o, ok := d.Obj.(runtime.Object)
@@ -201,7 +202,7 @@ func lastState(obj any) (runtime.Object, bool, error) {
 	return obj.(runtime.Object), false, nil
 }
 
-// info returns the Info of the informer's collection.
+// info returns the stored state of the informer's collection: resourceVersion, size and so on.
 func (s *subject) info(t *testing.T) entry.Info {
 	t.Helper()
 	all, err := s.file.Collections(t.Context())

@@ -14,8 +14,8 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// TestSymptoms causes the problems of docs/troubleshooting.md. It checks that a search of the page by a symptom finds
-// the section: by command output, a sync's log, its status, or the error class in its metrics.
+// TestSymptoms causes each problem in docs/troubleshooting.md. It checks that a search of the page for the symptom
+// finds the right section. A symptom is a command's output, a sync's log or status, or the error class in its metrics.
 func TestSymptoms(t *testing.T) {
 	t.Parallel()
 	c := newCommand(t, newCluster(t, shared))
@@ -106,7 +106,7 @@ func TestSymptoms(t *testing.T) {
 		},
 	} {
 		t.Run(section, func(t *testing.T) {
-			of, at := *c, *c.cluster // a case may use a namespace of its own
+			of, at := *c, *c.cluster // a copy, since a case may change the namespace
 			of.t, of.cluster = t, &at
 			seen := see(broken{&of})
 			found := sectionsOf(t, seen)
@@ -118,7 +118,7 @@ func TestSymptoms(t *testing.T) {
 	}
 }
 
-// broken runs commands on damaged files and settings.
+// broken runs larder commands on damaged files and with wrong settings.
 type broken struct{ *command }
 
 // copied copies a file and damages the copy.
@@ -130,7 +130,7 @@ func (b broken) copied(from, to string, damage func([]byte)) {
 	must(b.t, os.WriteFile(filepath.Join(b.dir, to), data, 0o600))
 }
 
-// fails returns the output of a command that must fail.
+// fails runs a command that must fail, and returns its output.
 func (b broken) fails(args ...string) string {
 	b.t.Helper()
 	out, err := b.command.command(args...).CombinedOutput()
@@ -140,13 +140,13 @@ func (b broken) fails(args ...string) string {
 	return string(out)
 }
 
-// while runs a sync until its log, status or metrics lead to a section, and returns them.
+// while runs a larder sync until its log, status or metrics have a symptom of the section. It returns these.
 func (b broken) while(section, store string, more ...string) (seen string) {
 	b.t.Helper()
 	p := b.sync(store, append(more, "--listen", "127.0.0.1:0")...)
 	defer p.kill()
 	p.eventually(b.t, section, func() string {
-		status, _ := b.command.command("status", store+".db").CombinedOutput() // fails until there is a store
+		status, _ := b.command.command("status", store+".db").CombinedOutput() // fails as long as no store exists
 		whole, err := b.command.command("status", store+".db", "-o", "json").CombinedOutput()
 		seen = p.stderr() + string(status) + string(whole)
 		if err == nil && strings.Contains(string(whole), `"listen"`) {
@@ -160,7 +160,7 @@ func (b broken) while(section, store string, more ...string) (seen string) {
 	return seen
 }
 
-// until waits until a program's log leads to a section, and returns the log.
+// until waits until a program's log has a symptom of the section, and returns the log.
 func (b broken) until(p *program, section string) string {
 	b.t.Helper()
 	p.eventually(b.t, section, func() string {
@@ -174,7 +174,7 @@ func (b broken) until(p *program, section string) string {
 
 func nothing([]byte) {}
 
-// setFormat sets the format version of a store.
+// setFormat writes a format version into a store file.
 func setFormat(t *testing.T, path string, version uint64) {
 	t.Helper()
 	db, err := bolt.Open(path, 0o600, nil)
@@ -190,8 +190,8 @@ func setFormat(t *testing.T, path string, version uint64) {
 // quoted matches a symptom in a section of docs/troubleshooting.md.
 var quoted = regexp.MustCompile("`([^`]+)`")
 
-// sectionsOf returns the sections of docs/troubleshooting.md that match a text: by the link of an error, by words under
-// "See", or by the class of a metric.
+// sectionsOf returns the sections of docs/troubleshooting.md to which a text leads: by a link in an error, by words
+// that the page quotes, or by an error class of the metrics.
 func sectionsOf(t *testing.T, seen string) (found []string) {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/troubleshooting.md")

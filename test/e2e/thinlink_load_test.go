@@ -16,16 +16,16 @@ import (
 // linkRate is the number of pod writes per second. A link of 56 kbit/s carries about six events of 1.1 kB.
 const linkRate = 3
 
-// linkLoad changes the cluster's pods continuously, without the slow link.
+// linkLoad changes the cluster's pods continuously. Its own requests do not use the slow network link.
 type linkLoad struct {
 	c      *cluster
 	random *rand.Rand
-	// forgiving permits failed writes, for runs that restart the API server.
+	// forgiving is true if writes may fail, because the run restarts the API server.
 	forgiving bool
 	cancel    context.CancelFunc
 	done      sync.WaitGroup
 
-	// Owned by its goroutine, and after its end by the caller of stop.
+	// Used only by the goroutine that writes, and after its end by the caller of stop.
 	pods           []string
 	writes, failed int
 	err            error
@@ -83,7 +83,7 @@ func (l *linkLoad) write(ctx context.Context) error {
 	return err
 }
 
-// stop ends the writes.
+// stop ends the writes and waits for the last one.
 func (l *linkLoad) stop(t *testing.T) {
 	t.Helper()
 	l.cancel()

@@ -10,23 +10,24 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// condition is the state of a link for some time. The zero value forwards everything at once.
+// condition is the state of a network link for some time. The zero value forwards everything at once.
 type condition struct {
 	name  string
 	lasts time.Duration
 	// thin limits the link to thinRate in each direction.
 	thin bool
-	// latency, plus or minus jitter, is added in each direction.
+	// latency is the delay in each direction. It varies by up to jitter.
 	latency, jitter time.Duration
-	// slowClose delays the end of a connection.
+	// slowClose is the delay before the closing of a connection is forwarded.
 	slowClose time.Duration
-	// mode is the mode of the network. resets is the interval of connection resets, or 0.
+	// mode is the behaviour of the proxy in front of the link. resets is the interval at which connections are reset,
+	// or 0.
 	mode   mode
 	resets time.Duration
 }
 
-// thinLink is a network with a toxiproxy behind it. toxiproxy delays and limits bytes. The network breaks connections,
-// because toxiproxy's reset closes an open connection in order, and its time-out closes it in the end.
+// thinLink is a slow network link: a TCP proxy of the tests (network) with toxiproxy behind it. toxiproxy delays bytes
+// and limits their rate. The tests' proxy breaks connections, because toxiproxy closes connections in order.
 //
 //	client ── network ── toxiproxy ── API server
 type thinLink struct {
@@ -34,21 +35,21 @@ type thinLink struct {
 	proxy *toxiproxy.Proxy
 }
 
-// thinRate is 56 kbit/s, in kB/s. It never changes, because a bandwidth toxic panics if its rate grows during use. Its
-// toxicity switches it off and on.
+// thinRate is 56 kbit/s, in kB/s. It is constant, because a bandwidth toxic of toxiproxy panics if its rate grows
+// during use. The toxic's toxicity switches it off and on.
 const thinRate = 7
 
 func newThinLink(t *testing.T, target string) *thinLink {
 	t.Helper()
-	zerolog.SetGlobalLevel(zerolog.Disabled) // some toxics have loggers of their own
+	zerolog.SetGlobalLevel(zerolog.Disabled) // some toxics use a global logger
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
 	l := &thinLink{proxy: toxiproxy.NewProxy(server, "link", "127.0.0.1:0", target)}
 	if err := l.proxy.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(l.proxy.Stop)
-	// All toxics exist from the start and only change their attributes. Adding or removing one rewires open connections,
-	// and may lose bytes.
+	// All toxics exist from the start, and later only their attributes change. Adding or removing a toxic rewires open
+	// connections, and may lose bytes.
 	for _, direction := range []string{"upstream", "downstream"} {
 		for _, kind := range []string{"bandwidth", "latency", "slow_close"} {
 			toxic := fmt.Sprintf(`{"name":"%s %s","type":%[2]q,"stream":%[1]q,"toxicity":0,"attributes":{}}`, direction, kind)
@@ -79,7 +80,7 @@ func (l *thinLink) apply(t *testing.T, c condition) {
 	}
 }
 
-// shape configures the toxics. Each change waits for every connection.
+// shape configures toxiproxy's toxics for a condition. Each change waits for every connection.
 func (l *thinLink) shape(c condition) error {
 	thin := 0
 	if c.thin {

@@ -15,10 +15,10 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// truth is the server's stream of events, recorded by a plain watch.
+// truth is the server's sequence of watch events, recorded by a plain watch without an informer.
 type truth struct {
 	mu     sync.Mutex // guards the fields below
-	first  objects    // the state at the start
+	first  objects    // the listed objects at the start
 	start  string
 	stream []watch.Event
 	failed error
@@ -37,7 +37,7 @@ func watchTruth(t *testing.T, c *cluster) *truth {
 	}))
 }
 
-// watchTruthOf is watchTruth for any resource.
+// watchTruthOf lists and records the events of any collection.
 func watchTruthOf(t *testing.T, lw cache.ListerWatcherWithContext) *truth {
 	t.Helper()
 	list, err := lw.ListWithContext(t.Context(), metav1.ListOptions{})
@@ -59,7 +59,7 @@ func watchTruthOf(t *testing.T, lw cache.ListerWatcherWithContext) *truth {
 	return tr
 }
 
-// record watches, and resumes when the server closes the watch of a slow client.
+// record watches, and continues when the server closes the watch because the client is slow.
 func (tr *truth) record(ctx context.Context, open func(context.Context, metav1.ListOptions) (watch.Interface, error)) {
 	for rv := tr.start; ctx.Err() == nil; {
 		w, err := open(ctx, metav1.ListOptions{ResourceVersion: rv, AllowWatchBookmarks: true})
@@ -98,14 +98,14 @@ func (tr *truth) events() int {
 	return len(tr.stream)
 }
 
-// mustEqual compares a stored collection with the state at its resourceVersion, according to the recording.
+// mustEqual compares a stored collection with the recorded state at the stored resourceVersion.
 func (tr *truth) mustEqual(t *testing.T, got stored, when string) {
 	t.Helper()
 	if got.ResourceVersion == "" {
 		if got.Complete {
 			t.Fatalf("%s: complete, but without a resourceVersion", when)
 		}
-		return // killed during the first list: there is nothing to resume
+		return // killed during the first list, so nothing is stored
 	}
 	eventually(t, "the recording", func() string {
 		tr.mu.Lock()
@@ -123,13 +123,13 @@ func (tr *truth) mustEqual(t *testing.T, got stored, when string) {
 	}
 }
 
-// complete waits until the recording has reached this state of the server.
+// complete waits until the recorded events lead to this state of the server.
 func (tr *truth) complete(t *testing.T, want objects) {
 	t.Helper()
 	eventually(t, "the recording", func() string { return want.diff(tr.at(t, "")) })
 }
 
-// expect waits until the handler has received, after the replay of before, exactly the recorded events in order.
+// expect waits until the handler has received the objects of before, and then exactly the recorded events in order.
 func (tr *truth) expect(t *testing.T, r *recorder, before objects) {
 	t.Helper()
 	verbs := map[watch.EventType]string{watch.Added: "add", watch.Modified: "update", watch.Deleted: "delete"}
@@ -172,7 +172,7 @@ func (tr *truth) expect(t *testing.T, r *recorder, before objects) {
 	}
 }
 
-// at returns the state at a resourceVersion, or at the end for "".
+// at returns the recorded state at a resourceVersion, or after all events for "".
 func (tr *truth) at(t *testing.T, rv string) objects {
 	t.Helper()
 	tr.mu.Lock()

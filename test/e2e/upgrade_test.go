@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// releases are older programs, oldest first, by their commits. Each is the last one with its file format. Upgrades
-// start from them, and rollbacks return to them.
+// releases are older versions of larder, oldest first, by their commits. Each is the last version with its file format.
+// The test upgrades from them and rolls back to them.
 var releases = []struct{ name, commit string }{
 	{"before a store was served", "bf4dbe36"},
 	{"before changes had their time", "85c2f28c"},
@@ -42,15 +42,15 @@ func build(t *testing.T, commit string) (path string) {
 	return filepath.Join(dir, "larder-before")
 }
 
-// TestUpgradeAndRollback moves a store from an older program to the newer one, back, and forward again, while objects
-// change. Each program is terminated or killed. Only the first start lists, each program reaches the server's state
-// with sealed objects, and the file is valid. The newer program logs all changes since its first start, from both
-// programs.
+// TestUpgradeAndRollback moves a store from an older version of larder to the current one, back, and forward again,
+// while objects change. Each version is terminated or killed. Only the first start lists, each version reaches the
+// server's state with sealed objects, and the file is valid. The current version logs all changes since its first
+// start, by either version.
 func TestUpgradeAndRollback(t *testing.T) {
 	t.Parallel()
 	of := releases
 	if !soak {
-		of = of[:1] // the build of each takes a minute
+		of = of[:1] // building each version takes a minute
 	}
 	for _, release := range of {
 		t.Run(release.name, func(t *testing.T) {
@@ -86,7 +86,7 @@ func TestUpgradeAndRollback(t *testing.T) {
 				} else {
 					p.terminate(t)
 				}
-				if n == 0 { // its changes have no time; the log begins after it
+				if n == 0 { // changes by the older version have no time
 					w.changed = map[string]string{}
 				}
 				w.change()
@@ -102,12 +102,12 @@ func TestUpgradeAndRollback(t *testing.T) {
 	}
 }
 
-// rolled is the expected content of a store that both programs use.
+// rolled is the expected content of a store that both versions use.
 type rolled struct {
 	*command
 	cm      []string
 	rounds  int
-	changed map[string]string // kind of change by name, since the first program that records times
+	changed map[string]string // kind of change by name, since a version that records times ran
 }
 
 // change updates ten ConfigMaps, deletes one and creates three.
@@ -127,7 +127,7 @@ func (w *rolled) change() {
 	}
 }
 
-// holds waits until a running program reports the server's state.
+// holds waits until a running larder reports the server's state.
 func (w *rolled) holds(of *command, p *program, what string) {
 	w.t.Helper()
 	const pairs = `jsonpath={range .items[*]}{.metadata.name}={.data.k} {end}`
@@ -156,7 +156,8 @@ func (w *rolled) holds(of *command, p *program, what string) {
 	})
 }
 
-// listed fails unless a program has listed ConfigMaps as it should. A comparison of metadata is no list.
+// listed fails the test unless a larder has listed ConfigMaps, or has not, as given. A list of metadata for comparison
+// does not count.
 func (w *rolled) listed(what string, should bool) {
 	w.t.Helper()
 	all, err := w.Requests("", w.since)
@@ -173,7 +174,7 @@ func (w *rolled) listed(what string, should bool) {
 	}
 }
 
-// checkLog fails unless larder log has each changed ConfigMap once.
+// checkLog fails the test unless larder log prints each changed ConfigMap once.
 func (w *rolled) checkLog() {
 	w.t.Helper()
 	logged := map[string]string{}

@@ -13,11 +13,11 @@ import (
 	"github.com/larder-dev/larder/test/e2e/controlplane"
 )
 
-// etcdChange is a change of an object according to etcd.
+// etcdChange is one change of an object, as etcd recorded it.
 type etcdChange struct {
 	rv                   int64
 	key, namespace, name string
-	color, n             string // of the changed object
+	color, n             string // label and counter in the changed object
 	deleted              bool
 }
 
@@ -40,24 +40,24 @@ func newChange(made controlplane.Change) (etcdChange, error) {
 	return c, nil
 }
 
-// observed is an object as a client received it.
+// observed is an object in the form in which a watching client received it.
 type observed struct {
 	key string
 	rv  int64
-	n   string // number of the change
+	n   string // counter of changes in the object
 }
 
 type stepKind int
 
 const (
-	listed     stepKind = iota // the state, by a list or by initial events
-	connected                  // a watch from rv started
-	event                      // a single event
+	listed     stepKind = iota // the whole state, by a list or by initial events
+	connected                  // a watch from rv was opened
+	event                      // one watch event
 	bookmarked                 // a bookmark at rv
-	wrong                      // a protocol violation
+	wrong                      // a violation of the watch protocol
 )
 
-// watchStep is one message to a client.
+// watchStep is one message that a watching client received.
 type watchStep struct {
 	kind    stepKind
 	rv      int64
@@ -80,7 +80,7 @@ func (s watchStep) String() string {
 	return s.text
 }
 
-// story holds all messages to a client, in order.
+// story holds all messages that one client received, in order.
 type story struct{ steps []watchStep }
 
 func (s *story) add(one watchStep) { s.steps = append(s.steps, one) }
@@ -93,7 +93,7 @@ func (s *story) tail(n int) string {
 	return strings.Join(lines, "\n")
 }
 
-// found is the result of checkStory.
+// found holds the faults and counts that checkStory found.
 type found struct {
 	problems               []string
 	events, lists, resumed int
@@ -137,13 +137,13 @@ func checkStory(spec watchSpec, s story, changes []etcdChange) (f found) {
 	return f
 }
 
-// checker replays a story.
+// checker compares the messages of one client with etcd's changes, step by step.
 type checker struct {
 	spec     watchSpec
 	changes  []etcdChange
-	state    map[string]observed // the client's state
+	state    map[string]observed // the client's objects after the messages so far
 	rv       int64
-	truth    map[string]observed // the expected state after the first next changes
+	truth    map[string]observed // the expected objects after as many changes as next says
 	next     int
 	problems []string
 }
@@ -195,9 +195,9 @@ func (c *checker) event(s watchStep) {
 	}
 }
 
-// same compares the client's state with etcd's at a resourceVersion.
+// same compares the client's objects with etcd's state at a resourceVersion.
 func (c *checker) same(when string, rv int64) {
-	if c.next > 0 && c.changes[c.next-1].rv > rv { // a killed mirror may resume from an older state
+	if c.next > 0 && c.changes[c.next-1].rv > rv { // a killed mirror may continue from an older state
 		c.next = 0
 		clear(c.truth)
 	}

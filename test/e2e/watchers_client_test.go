@@ -23,19 +23,19 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// watchSpec is a client's selection and encoding.
+// watchSpec is a watching client's selection of objects and encoding.
 type watchSpec struct {
 	namespace string
-	color     string // label value; "" selects all
-	name      string // value of metadata.name
-	metadata  bool   // asks for metadata only
+	color     string // selected label value; "" selects all objects
+	name      string // selected metadata.name
+	metadata  bool   // the client requests metadata only
 	protobuf  bool
-	watchList bool // initial events instead of a list
+	watchList bool // the client requests initial events in place of a list
 	limit     int64
 }
 
 func (s watchSpec) String() string {
-	type fields watchSpec // without String, which would recurse
+	type fields watchSpec // watchSpec without its method String
 	return fmt.Sprintf("%+v", fields(s))
 }
 
@@ -56,7 +56,7 @@ func (s watchSpec) options() metav1.ListOptions {
 	return o
 }
 
-// newSpec returns the selection of client i. The first clients differ.
+// newSpec returns the selection and encoding of the client with number i. The first clients are all different.
 func newSpec(i int) watchSpec {
 	s := watchSpec{metadata: i%5 == 1, protobuf: i%3 == 0, watchList: i%4 == 2}
 	if i%7 == 3 {
@@ -85,7 +85,7 @@ type watchClient struct {
 
 	story   story
 	rv      string
-	reached atomic.Int64 // resourceVersion up to which the client has received all changes
+	reached atomic.Int64 // resourceVersion up to which it has received all changes
 }
 
 func newWatchClient(t *testing.T, kubeconfig string, i int, seed uint64) *watchClient {
@@ -127,7 +127,7 @@ func (c *watchClient) run(ctx context.Context) {
 			if code != http.StatusGone {
 				c.story.add(watchStep{kind: wrong, text: err.Error()})
 			}
-			c.rv = "" // forces a list
+			c.rv = "" // so that the next connect lists
 		}
 		if err != nil {
 			select {
@@ -146,7 +146,7 @@ func reasonCode(err error) int {
 	return 0
 }
 
-// connect watches once, after a list if it has no resourceVersion.
+// connect opens a watch and records its messages until it ends. If the client has no resourceVersion, it lists first.
 func (c *watchClient) connect(ctx context.Context) error {
 	o := c.spec.options()
 	o.AllowWatchBookmarks = true
@@ -216,7 +216,7 @@ func (c *watchClient) reach(rv int64) {
 	c.reached.Store(rv)
 }
 
-// follow records events until the watch ends. With initial, the watch begins with the state.
+// follow records events until the watch ends. With initial, the watch begins with events for the existing objects.
 func (c *watchClient) follow(w watch.Interface, initial bool) error {
 	found := watchStep{kind: listed}
 	for e := range w.ResultChan() {
@@ -252,7 +252,7 @@ func (c *watchClient) follow(w watch.Interface, initial bool) error {
 	return nil
 }
 
-// observedOf returns the recorded form of an object.
+// observedOf returns an object in the form that the story records.
 func observedOf(obj runtime.Object) (observed, error) {
 	m, err := meta.Accessor(obj)
 	if err != nil {

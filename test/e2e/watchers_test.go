@@ -25,8 +25,8 @@ import (
 	"github.com/larder-dev/larder/test/e2e/controlplane"
 )
 
-// watcherCount is the number of clients. changedKeys objects in changedNamespaces namespaces change, at least
-// leastChanges times before the test ends.
+// watcherCount is the number of watching clients. The test changes changedKeys objects in changedNamespaces namespaces,
+// in all at least leastChanges times.
 const (
 	watcherCount      = 200
 	changedKeys       = 300
@@ -34,7 +34,7 @@ const (
 	leastChanges      = 500
 )
 
-// colors are the label values that watchers select by.
+// colors are the values of the label by which clients select objects.
 var colors = []string{"red", "green", "blue"}
 
 // TestWatchers runs 200 clients that watch larder sync --serve. Meanwhile objects change at random, larder is killed,
@@ -125,18 +125,18 @@ type servedMirror struct {
 	larder  string
 	args    []string
 	dir     string
-	served  string // its kubeconfig
+	served  string // kubeconfig for larder's served API
 	program *program
 
 	kills  int
-	losses int // number of lists that larder needed: history was lost while it was down or before its commit
-	// compacted is the revision up to which history was compacted.
+	losses int // lists that larder needed: history was lost while it was down, or before it had committed
+	// compacted is the revision before which etcd has no history.
 	compacted int64
 }
 
 func startMirror(t *testing.T) *servedMirror {
 	t.Helper()
-	// Without a watch cache for ConfigMaps, a compaction of etcd takes effect at once.
+	// Without a watch cache for ConfigMaps, their history is lost as soon as etcd is compacted.
 	cp := ownControlPlane(t, "--watch-cache-sizes=configmaps#0")
 	m := &servedMirror{cp: cp, cluster: newCluster(t, cp), link: newNetwork(t, cp.Address()), dir: t.TempDir()}
 	m.larder = buildLarder(t, m.dir)
@@ -157,7 +157,7 @@ func (m *servedMirror) start(t *testing.T) {
 		func([]byte) {})
 }
 
-// follows waits until larder serves the API server's current state, and returns its resourceVersion.
+// follows waits until larder serves the API server's current state, and returns the resourceVersion of that state.
 func (m *servedMirror) follows(t *testing.T) (got int64) {
 	t.Helper()
 	now, err := newestRV(t.Context(), m.cp.Config(writer))
@@ -209,7 +209,7 @@ func (m *servedMirror) listed(t *testing.T) (n int) {
 	return n
 }
 
-// committed returns the resourceVersion in the file. larder must be stopped.
+// committed returns the resourceVersion in larder's file. larder must not be running.
 func (m *servedMirror) committed(t *testing.T) int64 {
 	t.Helper()
 	store := filepath.Join(m.dir, "mirror.db")
@@ -233,7 +233,7 @@ func (m *servedMirror) committed(t *testing.T) int64 {
 	return rv
 }
 
-// disturb makes a random disturbance, and then waits for clients to react.
+// disturb makes one random disturbance, such as a kill or a compaction, and then waits for clients to react.
 func (m *servedMirror) disturb(t *testing.T, random *rand.Rand) {
 	t.Helper()
 	set := func(mode mode) {
@@ -263,7 +263,7 @@ func (m *servedMirror) disturb(t *testing.T, random *rand.Rand) {
 	case 0, 1:
 		kill()
 		m.start(t)
-	case 2: // kill while the API server is away
+	case 2: // kill larder while the API server is away
 		set(refusing)
 		kill()
 		m.start(t)
@@ -279,14 +279,14 @@ func (m *servedMirror) disturb(t *testing.T, random *rand.Rand) {
 		set(hanging)
 		wait(3 * time.Second)
 		set(passing)
-	case 6: // compaction during a watch, which does not affect it
+	case 6: // compact etcd during larder's watch, which does not affect it
 		if at := m.follows(t); at > m.compacted {
 			if err := m.cp.CompactTo(t.Context(), at); err != nil {
 				t.Fatal(err)
 			}
 			m.compacted = at
 		}
-	case 7: // compaction without a watch: the resourceVersion is lost
+	case 7: // compact etcd while larder has no watch, so that it must list
 		set(refusing)
 		wait(2 * time.Second)
 		compact()
@@ -307,7 +307,7 @@ type changer struct {
 	client  kubernetes.Interface
 	random  *rand.Rand
 	tries   int
-	changes atomic.Int64 // number of tries that changed an object
+	changes atomic.Int64 // number of attempts that changed an object
 	cancel  context.CancelFunc
 	done    sync.WaitGroup
 }
@@ -367,7 +367,7 @@ func (c *changer) change(ctx context.Context) error {
 	return err
 }
 
-// stop makes a last change, and returns its resourceVersion.
+// stop makes one last change, and returns the resourceVersion of that change.
 func (c *changer) stop(t *testing.T) (last int64) {
 	t.Helper()
 	c.cancel()
@@ -416,7 +416,7 @@ func recordChanges(t *testing.T, cp *controlplane.ControlPlane) *etcdChanges {
 	return c
 }
 
-// await waits until the changes up to a revision are recorded.
+// await waits until all changes of etcd up to a revision are recorded.
 func (c *etcdChanges) await(t *testing.T, revision int64) {
 	t.Helper()
 	eventually(t, "the changes of etcd", func() string {

@@ -23,8 +23,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// buffered is an API server with one pod behind a buffering proxy: the proxy withholds a watch's events until the watch
-// ends, and then sends or drops them.
+// buffered is an API server with one pod behind a proxy that buffers. The proxy withholds the events of a watch until
+// the watch ends, and then sends or drops them.
 type buffered struct {
 	drops bool
 
@@ -77,7 +77,8 @@ func (b *buffered) watch(ctx context.Context, o metav1.ListOptions) (watch.Inter
 }
 
 // TestProxyThatBuffers covers charmed-kubernetes/bundle#172 and kubernetes#11678: a proxy buffers the events of a
-// watch. The test checks that each change reaches the handler within eleven minutes.
+// watch. The test checks that each change reaches the handler within eleven minutes, although the proxy withholds its
+// event.
 func TestProxyThatBuffers(t *testing.T) {
 	for _, drops := range []bool{false, true} {
 		t.Run(fmt.Sprintf("drops %v", drops), func(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"github.com/larder-dev/larder/internal/fakeapi"
 )
 
-// fake is the fake API server as a Server.
+// fake adapts the fake API server to the interface Server of the trials.
 type fake struct{ *fakeapi.Server }
 
 func (f fake) LoseHistory(*testing.T) { f.Compact() }

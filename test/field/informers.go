@@ -19,7 +19,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// Reports returns the trials of reports about informers, by report. docs/field-reports.md describes the reports.
+// Reports returns the trials that repeat bug reports about informers, by the name of the report. docs/field-reports.md
+// describes the reports.
 func Reports() map[string]func(*World) {
 	return map[string]func(*World){
 		"opentelemetry-collector-contrib#48986": addressMissingInDelete,
@@ -42,7 +43,8 @@ func Reports() map[string]func(*World) {
 	}
 }
 
-// addressMissingInDelete: an index keeps the address of a deleted pod, because its DELETED event lacks the address.
+// addressMissingInDelete repeats this defect: an index keeps the address of a deleted pod, because the DELETED event
+// has no address.
 func addressMissingInDelete(w *World) {
 	w.proxy.set(changes{event: func(e event) []event {
 		if e.Type == "DELETED" {
@@ -62,7 +64,8 @@ func addressMissingInDelete(w *World) {
 	}
 }
 
-// addressUsedAgain: the deletion of a pod removes the index entry of a newer pod with the same address.
+// addressUsedAgain repeats this defect: the deletion of a pod removes the index entry of a newer pod with the same
+// address.
 func addressUsedAgain(w *World) {
 	w.create(pod("a", "x", "10.0.0.1", "c1"))
 	r := w.start(nil)
@@ -75,7 +78,7 @@ func addressUsedAgain(w *World) {
 	}
 }
 
-// containerRestarted: an index keeps an old container of a pod after a change and a restart.
+// containerRestarted repeats this defect: an index keeps an old container of a pod after a change and a restart.
 func containerRestarted(w *World) {
 	w.create(pod("a", "x", "10.0.0.1", "c1"))
 	for n := range 3 {
@@ -90,7 +93,7 @@ func containerRestarted(w *World) {
 	}
 }
 
-// bookmarkOfZero: an informer watches from a bookmark's resourceVersion that names no state.
+// bookmarkOfZero repeats this defect: an informer watches from a bookmark's resourceVersion that names no state.
 func bookmarkOfZero(w *World) {
 	w.create(pod("a", "x", "1", ""))
 	w.proxy.set(changes{event: func(e event) []event {
@@ -122,7 +125,8 @@ func bookmarkOfZero(w *World) {
 	r.saw("add a/x=4")
 }
 
-// watchFromTheBeginning: a server ignores the resourceVersion of a watch and sends all objects first.
+// watchFromTheBeginning repeats this defect: a server ignores the resourceVersion of a watch and sends all objects
+// first.
 func watchFromTheBeginning(w *World) {
 	for n := range 20 {
 		w.create(pod("a", fmt.Sprintf("x%02d", n), "0", ""))
@@ -135,7 +139,7 @@ func watchFromTheBeginning(w *World) {
 	r := w.start(nil)
 	for n := range 3 {
 		w.update(pod("a", "x19", fmt.Sprint(n+1), ""))
-		r.saw(fmt.Sprintf("update a/x19=%d", n+1)) // shows that the watch is open
+		r.saw(fmt.Sprintf("update a/x19=%d", n+1)) // this change shows that the watch is open
 		w.delete("a", fmt.Sprintf("x%02d", n))
 		r.saw(fmt.Sprintf("delete a/x%02d=0", n))
 		w.proxy.CloseClientConnections()
@@ -152,7 +156,7 @@ func watchFromTheBeginning(w *World) {
 	}
 }
 
-// addedTwice: an update that arrives as ADDED is handled as a new object.
+// addedTwice repeats this defect: an update that arrives as ADDED is handled as a new object.
 func addedTwice(w *World) {
 	w.create(pod("a", "x", "1", ""))
 	w.proxy.set(changes{event: func(e event) []event {
@@ -170,7 +174,8 @@ func addedTwice(w *World) {
 	}
 }
 
-// listLacksAnObject: a list lacks an object older than its resourceVersion, so no event delivers the object.
+// listLacksAnObject repeats this defect: a list lacks an object older than its resourceVersion, so no event delivers
+// the object.
 func listLacksAnObject(w *World) {
 	w.create(pod("a", "x", "1", ""))
 	w.create(pod("a", "y", "1", ""))
@@ -194,7 +199,7 @@ func listLacksAnObject(w *World) {
 	r.saw("add a/x=1")
 }
 
-// bodyTooShort: a proxy truncates a list but keeps its Content-Length.
+// bodyTooShort repeats this defect: a proxy truncates a list but keeps its Content-Length.
 func bodyTooShort(w *World) {
 	for n := range 5 {
 		w.create(pod("a", fmt.Sprintf("x%d", n), "1", ""))
@@ -217,7 +222,7 @@ func bodyTooShort(w *World) {
 	}
 }
 
-// listerUnderChanges: a lister returns nil objects under concurrent changes.
+// listerUnderChanges repeats this defect: a lister returns nil objects during concurrent changes.
 func listerUnderChanges(w *World) {
 	r := w.start(nil)
 	lister := corelisters.NewPodLister(r.GetIndexer())
@@ -250,7 +255,7 @@ func listerUnderChanges(w *World) {
 	wg.Wait()
 }
 
-// severalNamespaces: informers of several namespaces delete each other's objects.
+// severalNamespaces repeats this defect: informers of several namespaces delete each other's objects.
 func severalNamespaces(w *World) {
 	for n := range 10 {
 		w.create(pod(fmt.Sprintf("n%d", n%2), fmt.Sprintf("x%d", n), "1", ""))
@@ -274,7 +279,8 @@ func severalNamespaces(w *World) {
 	}
 }
 
-// serverBehind: after a restart, a list at resourceVersion=0 returns old state from a lagging API server's cache.
+// serverBehind repeats this defect: after a restart, a list at resourceVersion=0 returns old state from the cache of an
+// API server that lags behind.
 func serverBehind(w *World) {
 	w.create(pod("a", "x", "1", ""))
 	r := w.start(nil)
@@ -292,7 +298,7 @@ func serverBehind(w *World) {
 	}
 }
 
-// deletionIsLost: a DELETED event is never sent.
+// deletionIsLost repeats this defect: the server never sends the DELETED event of an object.
 func deletionIsLost(w *World) {
 	w.create(pod("a", "x", "1", ""))
 	w.proxy.set(changes{event: func(e event) []event {
@@ -305,7 +311,8 @@ func deletionIsLost(w *World) {
 	w.delete("a", "x")
 	w.create(pod("a", "y", "1", ""))
 	r.saw("add a/y=1")
-	// An audit waits for the watch to reach the version of its list. Changes get it there sooner than a bookmark.
+	// An audit waits until the watch has reached the resourceVersion of the audit's list. Changes advance it sooner
+	// than a bookmark.
 	for n := 2; n < 100 && !r.calls.has("delete a/x=1"); n++ {
 		w.update(pod("a", "y", strconv.Itoa(n), ""))
 		time.Sleep(500 * time.Millisecond)
@@ -313,12 +320,12 @@ func deletionIsLost(w *World) {
 	r.saw("delete a/x=1")
 }
 
-// goroutinesOfEndedWatches: an ended watch leaves a goroutine or a connection.
+// goroutinesOfEndedWatches repeats this defect: an ended watch leaves a goroutine or a connection.
 func goroutinesOfEndedWatches(w *World) {
 	w.create(pod("a", "x", "1", ""))
 	r := w.start(nil)
 	before := 0
-	// The next watch ends by its time-out.
+	// The next watch has a time-out of one second, so the server ends it.
 	w.proxy.set(changes{ask: func(query url.Values) { query.Set("timeoutSeconds", "1") }})
 	for n := range 4 {
 		watches := len(w.proxy.asked())
@@ -336,7 +343,7 @@ func goroutinesOfEndedWatches(w *World) {
 	})
 }
 
-// tooManyRequests: a watch refused with 429 causes a list.
+// tooManyRequests repeats this defect: an informer lists because its watch was refused with 429.
 func tooManyRequests(w *World) {
 	w.create(pod("a", "x", "1", ""))
 	r := w.start(nil)
@@ -358,7 +365,8 @@ func tooManyRequests(w *World) {
 	}
 }
 
-// noEndOfInitialEvents: a streamed list never ends, because a proxy drops its final bookmark.
+// noEndOfInitialEvents repeats this defect: a streamed list (WatchList) never ends, because a proxy drops its final
+// bookmark.
 func noEndOfInitialEvents(w *World) {
 	w.create(pod("a", "x", "1", ""))
 	w.proxy.set(changes{event: func(e event) []event {

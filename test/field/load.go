@@ -13,7 +13,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// http2 returns an unstarted HTTP/2 server on the listener. It forwards requests to the proxy.
+// http2 returns an unstarted HTTP/2 server on the listener. It forwards requests to the trial's proxy.
 func (w *World) http2(listener net.Listener) *httptest.Server {
 	front := httptest.NewUnstartedServer(w.proxy.Config.Handler)
 	_ = front.Listener.Close()
@@ -29,7 +29,7 @@ func (w *World) listen(address string) net.Listener {
 	return listener
 }
 
-// longOutage: the API server sends GOAWAY, is down for long, and returns without its watch history.
+// longOutage repeats this case: the API server sends GOAWAY, is down for long, and returns without its watch history.
 func longOutage(w *World) {
 	for n := range 10 {
 		w.create(pod("a", fmt.Sprintf("x%d", n), "1", ""))
@@ -39,7 +39,7 @@ func longOutage(w *World) {
 	w.config.Host, w.config.TLSClientConfig = front.URL, rest.TLSClientConfig{Insecure: true}
 	r := w.start(nil)
 	ctx, cancel := context.WithTimeout(w.Context(), 100*time.Millisecond)
-	_ = front.Config.Shutdown(ctx) // sends GOAWAY
+	_ = front.Config.Shutdown(ctx) // the shutdown sends GOAWAY
 	cancel()
 	front.CloseClientConnections()
 	for n := range 9 {
@@ -58,7 +58,7 @@ func longOutage(w *World) {
 	front.Close()
 }
 
-// manyStreams: watches outnumber the streams of an HTTP/2 connection.
+// manyStreams repeats this case: there are more watches than streams on one HTTP/2 connection.
 func manyStreams(w *World) {
 	front := w.http2(w.listen("127.0.0.1:0"))
 	front.Config.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: 20}

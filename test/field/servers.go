@@ -17,7 +17,8 @@ import (
 
 const asTable = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 
-// served serves the store of a run. get sends a request with that Accept header and returns the answer.
+// served serves the store of a running informer by Larder's API. The returned function get sends a request with the
+// given Accept header.
 func (r *run) served() (get func(method, accept, path string, body io.Reader) *http.Response) {
 	r.w.Helper()
 	h, err := serve.New(serve.Store(r.File()), serve.Options{})
@@ -48,7 +49,7 @@ func (r *run) served() (get func(method, accept, path string, body io.Reader) *h
 
 func withHistory(o *informer.Options) { o.History = 1 << 20 }
 
-// list decodes a list: its resourceVersion, continue token and names.
+// list decodes a list, and returns its resourceVersion, its continue token and the names of its objects.
 func list(t *World, resp *http.Response) (rv, next string, names []string) {
 	t.Helper()
 	var l struct {
@@ -66,7 +67,7 @@ func list(t *World, resp *http.Response) (rv, next string, names []string) {
 	return l.Metadata.ResourceVersion, l.Metadata.Continue, names
 }
 
-// ReportsOfServers returns the trials of reports about caching servers, by report.
+// ReportsOfServers returns the trials that repeat bug reports about caching API servers, by the name of the report.
 func ReportsOfServers() map[string]func(*World) {
 	return map[string]func(*World){
 		"kubectl#628":   watchAnswersAtOnce,
@@ -79,7 +80,7 @@ func ReportsOfServers() map[string]func(*World) {
 	}
 }
 
-// watchAnswersAtOnce: the response headers of a quiet watch arrive only with its first event.
+// watchAnswersAtOnce repeats this defect: the response headers of a quiet watch arrive only with its first event.
 func watchAnswersAtOnce(w *World) {
 	w.create(pod("a", "x", "1", ""))
 	get := w.start(withHistory).served()
@@ -89,7 +90,7 @@ func watchAnswersAtOnce(w *World) {
 	}
 }
 
-// writesAreRefused: writes succeed although the API server is unreachable.
+// writesAreRefused repeats this defect: writes to a cache succeed although the API server is unreachable.
 func writesAreRefused(w *World) {
 	w.create(pod("a", "x", "1", ""))
 	r := w.start(withHistory)
@@ -112,7 +113,7 @@ func writesAreRefused(w *World) {
 	}
 }
 
-// listsInPagesOffline: a list with a limit is empty while the API server is unreachable.
+// listsInPagesOffline repeats this defect: a list with a limit is empty while the API server is unreachable.
 func listsInPagesOffline(w *World) {
 	for n := range 7 {
 		w.create(pod("a", fmt.Sprintf("x%d", n), "1", ""))
@@ -133,7 +134,7 @@ func listsInPagesOffline(w *World) {
 	}
 }
 
-// listsOfSeveralSelectors: lists with different selectors overwrite each other in the cache.
+// listsOfSeveralSelectors repeats this defect: lists with different selectors overwrite each other in the cache.
 func listsOfSeveralSelectors(w *World) {
 	for n := range 4 {
 		p := pod("a", fmt.Sprintf("x%d", n), "1", "")
@@ -158,7 +159,7 @@ func listsOfSeveralSelectors(w *World) {
 	}
 }
 
-// watchOfTables: a watch for Tables sends plain objects.
+// watchOfTables repeats this defect: a watch for Tables sends plain objects.
 func watchOfTables(w *World) {
 	w.create(pod("a", "x", "1", ""))
 	r := w.start(withHistory)
@@ -195,7 +196,7 @@ func watchOfTables(w *World) {
 	}
 }
 
-// agesInTables: the age in a Table is that at the time of storage.
+// agesInTables repeats this defect: an age in a Table is the age when the object was stored.
 func agesInTables(w *World) {
 	w.create(pod("a", "x", "1", ""))
 	get := w.start(withHistory).served()
@@ -216,7 +217,7 @@ func agesInTables(w *World) {
 	w.eventually(func() bool { return age() != first }, func() string { return "the age stays at " + first })
 }
 
-// pagesOfAChangingList: a paginated list lacks or repeats objects under concurrent changes.
+// pagesOfAChangingList repeats this defect: a paginated list lacks or repeats objects during concurrent changes.
 func pagesOfAChangingList(w *World) {
 	for n := range 40 {
 		w.create(pod("a", fmt.Sprintf("x%02d", n), "1", ""))

@@ -37,24 +37,24 @@ import (
 
 var pods = corev1.SchemeGroupVersion.WithResource("pods")
 
-// proxy forwards requests to the API server, and can change both requests and answers.
+// proxy forwards requests to the API server. A trial can make it change requests and answers.
 type proxy struct {
 	*httptest.Server
 
 	mu      sync.Mutex
 	changes changes  // guarded by mu
-	watched []string // guarded by mu: the resourceVersion of each watch
+	watched []string // guarded by mu: resourceVersion of each requested watch
 	queries []string // guarded by mu: the encoded query of each request
 }
 
-// changes are the proxy's modifications of the traffic. A nil function changes nothing.
+// changes holds the functions with which the proxy modifies requests and answers. A nil function modifies nothing.
 type changes struct {
-	event func(e event) []event     // returns the events to send instead
+	event func(e event) []event     // returns the events to send in place of e
 	list  func(list map[string]any) // modifies a list
 	cut   func(body []byte) []byte  // truncates the body of a list, under the old Content-Length
 	ask   func(query url.Values)    // modifies a query
 	away  bool                      // closes each connection without an answer
-	// refuse may answer a request in the server's place. It reports whether it did.
+	// refuse may answer a request in the server's place. It returns true if it has answered.
 	refuse func(w http.ResponseWriter, r *http.Request) bool
 }
 
@@ -71,7 +71,7 @@ func (p *proxy) current() changes {
 	return p.changes
 }
 
-// event is an event of a watch.
+// event is one event of a watch, as JSON.
 type event struct {
 	Type   string         `json:"type"`
 	Object map[string]any `json:"object"`
@@ -114,7 +114,7 @@ func newProxy(config *rest.Config) (*proxy, error) {
 	return p, nil
 }
 
-// note records a query.
+// note records the query of a request.
 func (p *proxy) note(query url.Values) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -178,7 +178,7 @@ func (p *proxy) change(r *http.Response) error {
 	return nil
 }
 
-// asked returns the resourceVersion of each watch so far.
+// asked returns the resourceVersion of each watch that was requested so far.
 func (p *proxy) asked() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -206,7 +206,7 @@ type World struct {
 	server Server
 	client kubernetes.Interface
 	proxy  *proxy
-	config *rest.Config // leads to the proxy
+	config *rest.Config // client configuration whose requests go through the proxy
 	path   string
 }
 
@@ -258,7 +258,7 @@ func pod(namespace, name, ip, container string) *corev1.Pod {
 	}
 }
 
-// clean deletes all pods.
+// clean deletes all pods of all namespaces.
 func (w *World) clean() {
 	now := int64(0)
 	ctx := context.Background()
@@ -278,7 +278,7 @@ func (w *World) create(p *corev1.Pod) {
 	w.must(w.created(p))
 }
 
-// created is create with an error as its result.
+// created creates a pod, and its namespace if that is missing. It returns the error instead of failing the test.
 func (w *World) created(p *corev1.Pod) error {
 	core := w.client.CoreV1()
 	_, err := core.Pods(p.Namespace).Create(w.Context(), p, metav1.CreateOptions{})
@@ -308,13 +308,13 @@ func (w *World) delete(namespace, name string) {
 	w.must(w.deleted(namespace, name))
 }
 
-// deleted is delete with an error as its result.
+// deleted deletes a pod. It returns the error instead of failing the test.
 func (w *World) deleted(namespace, name string) error {
 	now := int64(0)
 	return w.client.CoreV1().Pods(namespace).Delete(w.Context(), name, metav1.DeleteOptions{GracePeriodSeconds: &now})
 }
 
-// run is a running informer of a World.
+// run is a running informer of a trial, with its store and a handler that records its calls.
 type run struct {
 	*informer.Informer
 	w     *World
@@ -363,7 +363,8 @@ func (c *calls) all() []string {
 	return slices.Clone(c.got)
 }
 
-// start starts an informer of all pods and waits for its sync. edit may change its options, and stop ends it.
+// start starts an informer of all pods on the store file, and waits for its sync. edit may change its options. The
+// method stop of the result ends the informer.
 func (w *World) start(edit func(*informer.Options)) *run {
 	w.Helper()
 	st, err := store.Open(w.path, store.Options{})
@@ -419,7 +420,7 @@ func annotation(obj any, key string) []string {
 	return nil
 }
 
-// found returns the object keys under an index value, sorted.
+// found returns the sorted keys of the objects with a value in an index.
 func (r *run) found(index, value string) []string {
 	keys, err := r.GetIndexer().IndexKeys(index, value)
 	if err != nil {
@@ -429,7 +430,7 @@ func (r *run) found(index, value string) []string {
 	return keys
 }
 
-// saw waits for a handler call.
+// saw waits until the handler has recorded a call with this description.
 func (r *run) saw(line string) {
 	r.w.Helper()
 	r.w.eventually(func() bool { return r.calls.has(line) }, func() string {

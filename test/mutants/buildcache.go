@@ -46,7 +46,7 @@ type cacheResponse struct {
 	DiskPath      string     `json:",omitempty"`
 }
 
-// ordinaryCache returns the directory of the go command's default cache.
+// ordinaryCache returns the directory of the go command's default build cache.
 func ordinaryCache(ctx context.Context) (string, error) {
 	out, err := exec.CommandContext(ctx, "go", "env", "GOCACHE").Output()
 	if err != nil {
@@ -55,7 +55,7 @@ func ordinaryCache(ctx context.Context) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// serve answers requests until the go command closes its end.
+// serve answers the go command's cache requests until it closes its end.
 func (c buildCache) serve(in io.Reader, out io.Writer) error {
 	requests, responses := json.NewDecoder(bufio.NewReader(in)), json.NewEncoder(out)
 	if err := responses.Encode(cacheResponse{KnownCommands: []string{"get", "put", "close"}}); err != nil {
@@ -103,13 +103,14 @@ func (c buildCache) answer(q cacheRequest, body []byte) (cacheResponse, error) {
 	return cacheResponse{}, fmt.Errorf("unknown command %q", q.Command)
 }
 
-// file returns the path of an entry, in the layout of the ordinary cache. kind "a" is an action's entry, "d" an output.
+// file returns the path of a file in the layout of the go command's cache. kind "a" is the entry of an action, "d" an
+// output.
 func file(dir string, id []byte, kind string) string {
 	name := hex.EncodeToString(id)
 	return filepath.Join(dir, name[:2], name+"-"+kind)
 }
 
-// get reads the entry of an action. A malformed entry counts as missing, so its output is built again.
+// get reads the cache entry of an action. A malformed entry counts as missing, so that its output is built again.
 func get(dir string, action []byte) (a cacheResponse, ok bool) {
 	entry, err := os.ReadFile(file(dir, action, "a"))
 	if err != nil {

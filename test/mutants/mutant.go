@@ -11,17 +11,17 @@ import (
 	"strings"
 )
 
-// mutant is a fault in the code.
+// mutant is a deliberate fault in Larder's code that a test must detect.
 type mutant struct {
 	// name is the package and the fault, for example "fifo/unbounded".
 	name string
 	// breaks states the broken promise, in a sentence.
 	breaks string
-	// file is the changed file, relative to the root of the repository.
+	// file is the file that the fault changes, relative to the root of the repository.
 	file string
-	// old is the replaced text, which must occur exactly once. new replaces it.
+	// old is the text that the fault replaces, which must occur exactly once in the file. new replaces it.
 	old, new string
-	// test is the top-level test that must fail.
+	// test is the name of the top-level test that must fail because of the fault.
 	test string
 	// dir is the directory of the test's package. Default: the directory of file.
 	dir string
@@ -57,7 +57,7 @@ func all() []mutant {
 	)
 }
 
-// testDir returns the directory of the test's package.
+// testDir returns the directory of the package of the test that must fail.
 func (m mutant) testDir() string {
 	if m.dir != "" {
 		return m.dir
@@ -65,8 +65,8 @@ func (m mutant) testDir() string {
 	return filepath.Dir(m.file)
 }
 
-// apply returns the changed file. It fails if the old text does not occur exactly once, or if the result does not
-// parse.
+// apply returns the text of the file with the fault. It fails if the old text does not occur exactly once, or if the
+// result does not parse.
 func (m mutant) apply(root string) ([]byte, error) {
 	text, err := os.ReadFile(filepath.Join(root, m.file))
 	if err != nil {
@@ -85,7 +85,8 @@ func (m mutant) apply(root string) ([]byte, error) {
 	return []byte(changed), nil
 }
 
-// module returns the module directory above dir, and dir relative to it. Both directories are relative to root.
+// module returns the directory of the Go module that contains dir, and dir relative to that module. The argument dir
+// and the first result are relative to root.
 func module(root, dir string) (mod, pkg string) {
 	for mod = dir; mod != "."; mod = filepath.Dir(mod) {
 		if _, err := os.Stat(filepath.Join(root, mod, "go.mod")); err == nil {

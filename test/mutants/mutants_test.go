@@ -10,7 +10,7 @@ import (
 
 const root = "../.."
 
-// TestMutantsHaveNotRotted checks that each mutant still applies to the code, and that its test exists.
+// TestMutantsHaveNotRotted checks that each fault can still be inserted into the code, and that the test for it exists.
 func TestMutantsHaveNotRotted(t *testing.T) {
 	names, tests := map[string]bool{}, map[string]map[string]bool{}
 	for _, m := range all() {
@@ -56,7 +56,7 @@ func testsIn(t *testing.T, dir string) map[string]bool {
 	return tests
 }
 
-// TestApply checks that a mutant needs exactly one occurrence of its old text, and valid Go as the result.
+// TestApply checks that a fault cannot be inserted unless its old text occurs exactly once and the result is valid Go.
 func TestApply(t *testing.T) {
 	dir := t.TempDir()
 	text := "package p\n\nfunc f() int { return 1 }\n\nfunc g() int { return 2 }\n\nfunc h() int { return 2 }\n"

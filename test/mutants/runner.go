@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// outcome is the result of a mutant.
+// outcome is the result of the test for one fault.
 type outcome string
 
 const (
@@ -25,21 +25,22 @@ const (
 	rotted   outcome = "ROTTED"
 )
 
-// runner applies and tests mutants.
+// runner inserts faults into the code and runs the tests that must fail.
 type runner struct {
 	root, tmp string
-	// self is the path of this program, for GOCACHEPROG. ordinary is the cache directory that it reads. See buildCache.
+	// self is the path of this program, which go starts as its build cache (GOCACHEPROG). ordinary is the build cache
+	// directory from which it reads.
 	self, ordinary string
 	parallel       int
-	timeout        time.Duration // for one test
+	timeout        time.Duration // timeout of one test
 	// find is an optional regular expression: matching tests run in place of the named one, and failed ones are printed.
 	find string
 	out  io.Writer
 }
 
-// baseline checks that the tests named by the mutants exist and pass on the unchanged code.
+// baseline checks that the tests named by the mutants exist, and that they pass on the code without faults.
 func (r *runner) baseline(ctx context.Context, ms []mutant) error {
-	tests := map[string][]string{} // by directory
+	tests := map[string][]string{} // names of tests by directory
 	for _, m := range ms {
 		if dir := m.testDir(); !slices.Contains(tests[dir], m.test) {
 			tests[dir] = append(tests[dir], m.test)
@@ -74,7 +75,7 @@ func (r *runner) passes(ctx context.Context, dir string, tests []string) error {
 	return errors.Join(bad...)
 }
 
-// run tests the mutants, and returns the number of those not caught.
+// run inserts each fault and runs its test. It returns the number of faults that no test detected.
 func (r *runner) run(ctx context.Context, ms []mutant) (left int) {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
@@ -106,7 +107,7 @@ func (r *runner) run(ctx context.Context, ms []mutant) (left int) {
 	return left
 }
 
-// try compiles a mutant and runs its test. says explains the outcome.
+// try compiles the code with one fault and runs its test. says is a message that explains the outcome.
 func (r *runner) try(ctx context.Context, name string, m mutant) (is outcome, says string) {
 	changed, err := m.apply(r.root)
 	if err != nil {

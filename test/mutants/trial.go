@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// trial compiles and runs the tests of one package, with or without a changed file.
+// trial compiles and runs the tests of one package, with or without a fault in a file.
 type trial struct {
 	runner *runner
-	// dir is the package's directory, relative to the root. tmp is the directory for all files of the trial.
+	// dir is the package's directory, relative to the root of the repository. tmp holds all files of this trial.
 	dir, tmp string
 	changed  string // configuration for go test -overlay; "" without a change
 }
@@ -30,7 +30,7 @@ func (r *runner) newTrial(name, dir string) (*trial, error) {
 // end removes the trial's files.
 func (t *trial) end() { _ = os.RemoveAll(t.tmp) }
 
-// overlay compiles text in place of a file.
+// overlay makes the compiler read text in place of a file.
 func (t *trial) overlay(file string, text []byte) error {
 	with := filepath.Join(t.tmp, filepath.Base(file))
 	data, err := json.Marshal(map[string]map[string]string{"Replace": {file: with}})
@@ -63,7 +63,7 @@ func (t *trial) compile(ctx context.Context) (out string, err error) {
 
 // run runs the matching tests in their package's directory. It returns their output, and an error if a test failed.
 func (t *trial) run(ctx context.Context, match string, timeout time.Duration, flags ...string) (out string, err error) {
-	files := filepath.Join(t.tmp, "t") // holds files that a killed test leaves
+	files := filepath.Join(t.tmp, "t") // for files that a killed test leaves behind
 	if err := os.MkdirAll(files, 0o700); err != nil {
 		return "", err
 	}

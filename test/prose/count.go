@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// phrases matches relative clauses, and some verbs, that stand in place of a term of the field.
+// phrases matches relative clauses and some verbs that writers use in place of a technical term.
 var phrases = regexp.MustCompile(`(?i)\b(?:` + strings.Join([]string{
 	`what (?:is|are|has|have|was|were|it|they|he|that|this|the|a|an|comes?|came|covers?|follows?|each|every|nobody|no)\b`,
 	`whatever`, `whoever`, `whomever`, `nobody`, `somebody`, `everybody`,
@@ -26,21 +26,21 @@ var phrases = regexp.MustCompile(`(?i)\b(?:` + strings.Join([]string{
 // quoted matches code and program output inside a sentence, which is not counted.
 var quoted = regexp.MustCompile("`[^`]*`|\"[^\"]*\"")
 
-// replaced are directories that are not counted, because their code is about to be replaced.
+// replaced are directories whose prose is not counted, because their code will soon be replaced.
 var replaced = []string{"store/history", "store/internal/changelog"}
 
-// skipped are directories without prose of ours.
+// skipped are directories that hold no prose of this project.
 var skipped = []string{"testdata", "node_modules", "vendor", "dist", "bin"}
 
-// hit is a counted phrase.
+// hit is one occurrence of a counted phrase.
 type hit struct {
 	file   string
 	line   int
 	phrase string
-	text   string // the line
+	text   string // the whole line
 }
 
-// part is the prose of a package or of a document.
+// part is the counted prose: the comments of one package, or one document.
 type part struct {
 	name  string
 	words int
@@ -120,7 +120,7 @@ func (p *part) add(file string, lines []line) {
 		starts[i] = text.Len()
 		text.WriteString(l.text)
 	}
-	// Quotations keep their length, so that offsets still lead to lines.
+	// Quoted text is replaced by text of the same length, so that offsets still lead to the right lines.
 	whole := quoted.ReplaceAllStringFunc(text.String(), func(s string) string { return strings.Repeat("x", len(s)) })
 	p.words += len(strings.Fields(whole))
 	for _, at := range phrases.FindAllStringIndex(whole, -1) {
@@ -198,7 +198,7 @@ func commentLines(fset *token.FileSet, group *ast.CommentGroup) []line {
 		text := strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(c.Text, "//"), "/*"), "*/")
 		for i, s := range strings.Split(text, "\n") {
 			if strings.HasPrefix(s, "\t") || strings.HasPrefix(s, " \t") {
-				continue // code
+				continue // indented text is code
 			}
 			s = strings.TrimSpace(s)
 			if strings.HasPrefix(s, "Output:") || strings.HasPrefix(s, "Unordered output:") {

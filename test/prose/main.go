@@ -9,9 +9,10 @@ import (
 	"slices"
 )
 
-// Bounds of the count: for all parts together, for one part of more than smallPart words, and the hits of a smaller part.
+// Bounds of the count: the rate of all prose together, the rate of one package or document of more than smallPart
+// words, and the number of phrases in a smaller one.
 const (
-	maxRate     = 1.0 // hits in 1,000 words
+	maxRate     = 1.0 // phrases in 1,000 words
 	maxPartRate = 1.5
 	smallPart   = 1000 // words
 	maxHits     = 1
@@ -56,7 +57,7 @@ func report(w io.Writer, parts []*part) error {
 
 func (h hit) String() string { return fmt.Sprintf("%s:%d: %q: %s", h.file, h.line, h.phrase, h.text) }
 
-// sum returns all parts as one.
+// sum returns the counts of all packages and documents as one.
 func sum(parts []*part) *part {
 	whole := &part{name: "all"}
 	for _, p := range parts {

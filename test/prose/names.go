@@ -17,7 +17,7 @@ type declared struct {
 	dir   string
 	names map[string]bool
 	types map[string]*typeNames
-	// idents are all identifiers of the code, so that a comment may name a local variable and its method.
+	// idents are all identifiers of the directory's code, so that a comment may name a local variable and its method.
 	idents map[string]bool
 	files  []*ast.File
 }
@@ -27,11 +27,11 @@ type typeNames struct {
 	members map[string]bool
 	// embedded are the embedded types, as Name or package.Name.
 	embedded []string
-	// open types have members that the repository does not declare, such as the members of an alias.
+	// open is true if the type has members that are not declared in this repository, such as the members of an alias.
 	open bool
 }
 
-// placeholders stand for any package, or for a program's own one, in comments.
+// placeholders are package names in comments that stand for any package, or for a package of the reader's program.
 var placeholders = []string{"pkg", "package", "directory", "clientset", "externalversions"}
 
 // index holds the declarations of all packages.

@@ -11,7 +11,8 @@ import (
 // root is the root of the checkout, relative to this directory. make runs the command here.
 const root = "../.."
 
-// maxProgram limits the bytes of the program on any platform. Of its 49 MiB, 3 are minio-go, oras-go and minisign.
+// maxProgram is the maximum size of the program in bytes, on any platform. Of its 49 MiB, 3 are minio-go, oras-go and
+// minisign.
 const maxProgram = 52 << 20
 
 // buildProgram builds larder for a platform into dir, and returns the file name. go build takes the version from git.

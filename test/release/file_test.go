@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// file is a file in a module's zip. It implements zip.File.
+// file is a file in a module's zip archive. It implements zip.File.
 type file struct{ name, from string }
 
 func (f file) Path() string                 { return f.name }

@@ -23,7 +23,7 @@ import (
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
 
-// imageFor is the image for one platform, from the program at that path.
+// imageFor names a program file and its platform, for which an image is built.
 type imageFor struct{ platform, program string }
 
 // refName is the image's name in the archive, for docker load and ctr images import.
@@ -51,7 +51,7 @@ func writeImage(file string, images []imageFor) (v1.Hash, error) {
 	return digest, writeArchive(file, index)
 }
 
-// build returns an image from scratch with two layers: root certificates and program.
+// build returns an image with two layers and no base image: root certificates and program.
 func (i imageFor) build() (v1.Image, error) {
 	program, err := os.ReadFile(i.program)
 	if err != nil {
@@ -115,7 +115,7 @@ func rootCertificates() []byte {
 	return out.Bytes()
 }
 
-// imageFile is a file of a layer or of the archive.
+// imageFile is a file in a layer of the image or in the archive.
 type imageFile struct {
 	name string
 	mode int64
@@ -154,7 +154,7 @@ func tarOf(files []imageFile) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// writeArchive writes an OCI layout with the index as one tar file.
+// writeArchive writes an image index and its images in the OCI layout, as one tar file.
 func writeArchive(file string, index v1.ImageIndex) (err error) {
 	dir, err := os.MkdirTemp("", "larder-image")
 	if err != nil {

@@ -74,7 +74,8 @@ func TestInstall(t *testing.T) {
 	}
 }
 
-// publish adds a module to a proxy, with the files of the checkout in dir. edit may change its go.mod.
+// publish adds a module to a local module proxy, with the files of the checkout in dir. edit may change the copy of its
+// go.mod.
 func publish(t *testing.T, proxy, path, dir string, edit func(mod string)) {
 	t.Helper()
 	at := filepath.Join(proxy, filepath.FromSlash(path), "@v")

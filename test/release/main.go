@@ -71,8 +71,8 @@ func release(dir string, platforms, imagePlatforms []string) error {
 	return writeSums(dir, append(names, archive))
 }
 
-// mostBytes limits the stripped program for linux/amd64. A clientset of all API groups, or genericclioptions of
-// cli-runtime with its kustomize, would exceed it.
+// mostBytes is the maximum size of the stripped program for linux/amd64, in bytes. A clientset of all API groups, or
+// genericclioptions of cli-runtime with its kustomize, would exceed it.
 const mostBytes = 45 << 20
 
 func checkSize(program string) error {

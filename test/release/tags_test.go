@@ -52,8 +52,8 @@ func TestTagModules(t *testing.T) {
 	}
 }
 
-// TestTagModulesRefuses checks that a malformed version and uncommitted changes are errors, since a tag would lack
-// them.
+// TestTagModulesRefuses checks that a malformed version is refused, and that uncommitted changes are refused, because a
+// tag would lack them.
 func TestTagModulesRefuses(t *testing.T) {
 	dir := checkout(t)
 	if err := tagModules(dir, "0.1", os.Stderr); err == nil {

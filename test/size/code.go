@@ -24,7 +24,7 @@ type code struct {
 	info  *types.Info
 	funcs map[string]*function // by name, in the form of Step.Function
 	paths []string             // import paths of the packages
-	// values maps a field to the functions that the code assigns to it.
+	// values maps a struct field to the functions that the code assigns to that field.
 	values map[*types.Var][]*types.Func
 }
 
@@ -32,15 +32,15 @@ type code struct {
 type function struct {
 	obj  *types.Func
 	file string // relative to the repository's root
-	// first and last are its line numbers.
+	// first and last are the line numbers at which the function begins and ends.
 	first, last int
-	// uses holds the objects that its body mentions, closures included.
+	// uses holds the objects (functions, fields, types) that the function's body mentions, closures included.
 	uses map[types.Object]bool
-	// locks are the mutexes that it takes itself, as pkg.Type.field, sorted.
+	// locks are the mutexes that the function locks itself, as pkg.Type.field, sorted.
 	locks []string
 }
 
-// walked are the packages that an event or a restart may pass.
+// walked are the packages whose functions an event or a restart may pass.
 var walked = []string{"./informer", "./snapshot", "./metrics"}
 
 // readCode type-checks the walked packages and their dependencies in the module. It reads other packages from the build
@@ -152,7 +152,7 @@ func origin(obj types.Object) types.Object {
 	return obj
 }
 
-// locked returns the field whose mutex a call takes, or "" if it takes none.
+// locked returns the struct field whose mutex a call locks, or "" if the call locks none.
 func (c *code) locked(call *ast.CallExpr) string {
 	method, ok := call.Fun.(*ast.SelectorExpr)
 	if !ok || !slices.Contains([]string{"Lock", "RLock", "LockContext"}, method.Sel.Name) {
@@ -169,7 +169,8 @@ func (c *code) locked(call *ast.CallExpr) string {
 	return c.fieldName(s)
 }
 
-// fieldName returns pkg.Type.field, where Type declares the field itself.
+// fieldName returns pkg.Type.field for a selected struct field. Type is the type that declares the field, not one that
+// embeds it.
 func (c *code) fieldName(s *types.Selection) string {
 	t := s.Recv()
 	for _, at := range s.Index()[:len(s.Index())-1] {
@@ -189,7 +190,7 @@ func deref(t types.Type) types.Type {
 	return types.Unalias(t)
 }
 
-// noteValue records the functions that a composite literal or an assignment stores in a field.
+// noteValue records which functions a composite literal or an assignment stores in a struct field.
 func (c *code) noteValue(n ast.Node) bool {
 	switch x := n.(type) {
 	case *ast.KeyValueExpr:
@@ -268,7 +269,7 @@ func implementedBy(i *types.Interface, method *types.Func) bool {
 	return false
 }
 
-// touches reports whether f, or a function that f calls, mentions the field.
+// touches reports whether f, or a function that f calls, mentions the struct field.
 func (c *code) touches(f *function, field string) bool {
 	mentions := func(g *function) bool {
 		for used := range g.uses {
@@ -289,7 +290,8 @@ func (c *code) touches(f *function, field string) bool {
 	return false
 }
 
-// handsOver reports whether from passes control to to through a field: both touch it, or to is stored in it.
+// handsOver reports whether control passes from one function to another by a struct field: both mention the field, or
+// the second one is stored in it.
 func (c *code) handsOver(from, to *function, field string) bool {
 	if !c.touches(from, field) {
 		return false
@@ -324,7 +326,7 @@ func (c *code) isField(v *types.Var, field string) bool {
 	return false
 }
 
-// faults returns the differences between a list and the code.
+// faults returns the differences between a function list of docs/architecture.md and the code.
 func (c *code) faults(w *Walk) []string {
 	var all []string
 	for _, s := range w.Steps {
@@ -342,7 +344,7 @@ func (c *code) faults(w *Walk) []string {
 	return all
 }
 
-// fault describes a false statement of a row, or returns "".
+// fault describes a false statement in a row of a function list, or returns "".
 func (c *code) fault(s Step) string {
 	f := c.funcs[s.Function]
 	if f == nil {
@@ -359,7 +361,7 @@ func (c *code) fault(s Step) string {
 	}
 	from := c.funcs[s.From]
 	switch {
-	case from == nil: // the row of from reports it
+	case from == nil: // the row of the function from reports that
 	case s.Returns && !f.reaches(from):
 		return fmt.Sprintf("it does not call %s any more", s.From)
 	case s.Via != "" && !c.handsOver(from, f, s.Via):

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestWhereAChangeGoes checks that each file, directory and function exists that CONTRIBUTING.md names under "Where a
+// TestWhereAChangeGoes checks that the files, directories and functions exist that CONTRIBUTING.md names under "Where a
 // change goes".
 func TestWhereAChangeGoes(t *testing.T) {
 	root, _ := pageOf(t)

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// The goals of the design. A question mark follows a figure that misses its goal.
+// The goals of the design, as maximum figures. In the output, a question mark follows a figure that misses its goal.
 const (
 	maxLines            = 53_000
 	maxFiles            = 310
@@ -25,20 +25,20 @@ const (
 type walkDemand struct{ functions, files, moves, returns, locks int }
 
 var walkDemands = []walkDemand{
-	{functions: 45, files: 20, moves: 14, returns: 3, locks: maxEventLocks}, // an event to its handler
-	{functions: 30, files: 14, moves: 10, returns: 3},                       // an event to the file
-	{functions: 60, files: 30, moves: 20, returns: 8},                       // a restart
+	{functions: 45, files: 20, moves: 14, returns: 3, locks: maxEventLocks}, // for an event on its way to the handler
+	{functions: 30, files: 14, moves: 10, returns: 3},                       // for an event on its way to the file
+	{functions: 60, files: 30, moves: 20, returns: 8},                       // for a restart
 }
 
-// kind is a category of declarations that should be rare. Its names are directory.Name.
+// kind is a category of declarations that should be rare. Its declarations are named directory.Name.
 type kind struct {
 	name  string
 	most  int
 	names []string
 }
 
-// kinds are lists made by hand. TestKinds fails if a name no longer exists, or if objectTypes and notObjects lack a
-// type that looks like an object.
+// kinds are lists that are maintained by hand. A test fails if a name no longer exists, or if objectTypes and
+// notObjects lack a type that looks like a stored object.
 var kinds = []kind{
 	{"types that are one object or its state", maxObjectTypes, objectTypes},
 	{"descriptions of a collection", 1, []string{
@@ -77,7 +77,8 @@ var objectTypes = []string{
 	"store/internal/resident.State", "store/internal/resident.row", "store/internal/resident.item",
 }
 
-// notObjects look like objects by their fields, but hold an object as another program describes it.
+// notObjects are types whose fields look like those of a stored object, but which hold an object as another program
+// describes it.
 var notObjects = []string{"internal/source.Logged", "internal/source.change", "snapshot/diff.Change"}
 
 // printDemands prints the figures of the library beside their goals.
@@ -138,7 +139,8 @@ func printDemands(w io.Writer, packages []*goPackage, walks []*Walk) {
 	fmt.Fprint(w, "\t\t\t\n")
 }
 
-// moves counts the moves of a list from one package to another, and the moves back to an earlier package.
+// moves counts how often a function list moves from one package to another, and how often it moves back to an earlier
+// package.
 func (w *Walk) moves() (moves, returns int) {
 	var seen []string
 	at := ""

@@ -40,7 +40,7 @@ func declared(packages []*goPackage, name string) bool {
 	})
 }
 
-// TestMoves checks the moves of a list through three packages.
+// TestMoves checks the count of moves between packages for a function list through three packages.
 func TestMoves(t *testing.T) {
 	w := &Walk{}
 	for _, file := range []string{"a/1.go", "a/2.go", "b/1.go", "a/1.go", "a/b/1.go", "b/1.go", "b/2.go"} {

@@ -61,8 +61,8 @@ var captions = map[string]string{
 // library included.
 func (p *goPackage) drawn() bool { return p.dir == "cmd/larder" || p.library() && p.name != "main" }
 
-// drawHouse returns the packages and their imports as text for d2. An undrawn package passes its imports on to its
-// importers. Arrows that follow from other arrows are omitted.
+// drawHouse returns the packages and their imports as text for d2, a drawing program. A package that is not drawn
+// passes its imports on to its importers. An import that follows from other imports is not drawn.
 func drawHouse(packages []*goPackage) string {
 	byDir := map[string]*goPackage{}
 	for _, p := range packages {

@@ -10,7 +10,7 @@ import (
 	"text/tabwriter"
 )
 
-// Limits of single packages. A question mark follows a figure above its limit.
+// Limits for single packages. In the output, a question mark follows a figure above its limit.
 const (
 	maxPackage       = 4000 // lines
 	maxExportedNames = 45
@@ -55,7 +55,7 @@ func run(w io.Writer, house, lists bool) error {
 	return t.Flush()
 }
 
-// completePage writes the derivable columns of the page's lists from the code.
+// completePage writes those columns of the function lists in docs/architecture.md that follow from the code.
 func completePage(root string) error {
 	path := filepath.Join(root, architecture)
 	walks, err := readWalks(path)
@@ -91,7 +91,7 @@ func findRoot() (string, error) {
 	}
 }
 
-// printLines prints each group with its limit, then each package.
+// printLines prints the lines of each group of packages with its limit, then the lines of each package.
 func printLines(w io.Writer, packages []*goPackage) {
 	fmt.Fprint(w, "lines\tlimit\tfiles\t\t\n")
 	for _, g := range groups {

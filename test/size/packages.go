@@ -16,7 +16,7 @@ import (
 
 const modulePath = "github.com/larder-dev/larder"
 
-// group is a set of packages with a common limit.
+// group is a set of packages with a common limit of lines.
 type group struct {
 	name  string
 	limit int // in lines; 0 for no limit
@@ -31,7 +31,7 @@ var groups = []group{
 	{"what only tests and bench import", 0, func(p *goPackage) bool { return p.forTests && !below(p.dir, "bench") }},
 }
 
-// trees are the directories that are counted, which excludes examples and tests.
+// trees are the directories whose packages are counted. Examples and tests are not among them.
 var trees = []string{
 	"entry", "codec", "store", "fifo", "reflector", "informer", "snapshot", "seed", "metrics", "serve", "cmd", "internal",
 	"bench",
@@ -50,7 +50,7 @@ type goPackage struct {
 	lines int // embedded files included
 	// importLines counts the lines of import declarations.
 	importLines int
-	files       map[string]*ast.File // by name
+	files       map[string]*ast.File // by file name
 	fset        *token.FileSet
 	// imports are the imported packages of the module, as directories.
 	imports []string
@@ -119,7 +119,7 @@ func readPackages(root string) ([]*goPackage, error) {
 	return all, nil
 }
 
-// needs returns the directories of the packages with a property, and of their dependencies in the module.
+// needs returns the directories of the packages with a property, and of their dependencies in this module.
 func needs(all []*goPackage, property func(*goPackage) bool) map[string]bool {
 	needed, byDir := map[string]bool{}, map[string]*goPackage{}
 	for _, p := range all {
@@ -189,7 +189,7 @@ func (p *goPackage) countAssets(dir string) error {
 	})
 }
 
-// count fills the figures that come from the syntax trees.
+// count fills in the figures of a package that come from its syntax trees.
 func (p *goPackage) count() {
 	types := map[string]*goType{}
 	typeOf := func(name string) *goType {
@@ -295,7 +295,8 @@ func (p *goPackage) countType(s *ast.TypeSpec, typeOf func(string) *goType) {
 	}
 }
 
-// looksLikeObject reports whether a struct has both an object's identity and its content, judged by field names.
+// looksLikeObject reports whether a struct has both an identity (key) and a content of an object, judged by its field
+// names.
 func looksLikeObject(fields *ast.FieldList) bool {
 	identity, content := false, false
 	for _, field := range fields.List {

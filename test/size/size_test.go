@@ -83,7 +83,7 @@ func F() {}
 	}
 }
 
-// inPicture matches a type or function that a picture names.
+// inPicture matches the name of a type or function in the text of a picture.
 var inPicture = regexp.MustCompile(`\b(?:codec|fifo|informer|reflector|store)\.[A-Za-z.]+\b`)
 
 // TestPictures checks that the picture of the packages shows today's imports, that the other pictures name existing

@@ -13,9 +13,9 @@ import (
 	"github.com/larder-dev/larder/test/size/world"
 )
 
-// TestStacks checks that the lists of docs/architecture.md omit no function. It sends an event through an informer,
-// restarts it, and records the call stack at each call to the environment. From the first listed function on, each
-// function of a stack must be in the list, in the same order.
+// TestStacks checks that the function lists of docs/architecture.md omit no function. It sends an event through an
+// informer, restarts the informer, and records the call stack at each call to disk, network or user code. From the
+// first listed function on, each function of a stack must be in the list, in the same order.
 func TestStacks(t *testing.T) {
 	root, walks := pageOf(t)
 	c, err := readCode(root)
@@ -66,7 +66,7 @@ func compare(t *testing.T, seen map[string][]string, w *Walk, names ...string) {
 		row := 0
 		for i, f := range stack[at:] {
 			if slices.Contains(stack[at:at+i], f) {
-				continue // a closure of f, called by a later function
+				continue // skip a closure of f that a later function called
 			}
 			n := slices.IndexFunc(w.Steps[row:], func(s Step) bool { return s.Function == f })
 			if n < 0 {
@@ -84,7 +84,7 @@ type stacks struct {
 	code *code
 
 	mu   sync.Mutex
-	seen map[string][]string // guarded by mu; nil before record
+	seen map[string][]string // guarded by mu; nil before recording starts
 }
 
 // record clears the stacks and begins a new recording.

@@ -14,10 +14,10 @@ const architecture = "docs/architecture.md"
 // Walk lists the functions that an event or a restart passes: the tables under one heading of docs/architecture.md,
 // with one row per function.
 type Walk struct {
-	// Name is the heading.
+	// Name is the heading above the function list.
 	Name  string
 	Steps []Step
-	// Stated holds the totals in the sentence above the tables.
+	// Stated holds the totals that the page states in the sentence above the tables.
 	Stated struct{ Functions, Files, Locks int }
 	// StatedAt is the line number of that sentence, or 0 if it is missing.
 	StatedAt int
@@ -128,15 +128,15 @@ func (w *Walk) add(line int, cells []string) error {
 	return nil
 }
 
-// functions returns the distinct functions of the list.
+// functions returns the distinct functions in the list.
 func (w *Walk) functions() []string {
 	return w.each(func(s Step) []string { return []string{s.Function} })
 }
 
-// files returns the distinct files of the list.
+// files returns the distinct files in the list.
 func (w *Walk) files() []string { return w.each(func(s Step) []string { return []string{s.File} }) }
 
-// locks returns the distinct mutexes of the list.
+// locks returns the distinct mutexes in the list.
 func (w *Walk) locks() []string { return w.each(func(s Step) []string { return s.Locks }) }
 
 func (w *Walk) each(of func(Step) []string) []string {

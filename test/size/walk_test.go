@@ -27,7 +27,7 @@ func TestWalks(t *testing.T) {
 	}
 }
 
-// breakSteps introduces each kind of fault into each row of a list, and checks that it is found.
+// breakSteps puts each kind of fault into each row of a function list, and checks that the fault is found.
 func breakSteps(t *testing.T, c *code, w *Walk) {
 	for what, spoil := range map[string]func(s *Step) bool{
 		"a function that is gone": func(s *Step) bool { s.Function += "Gone"; return true },

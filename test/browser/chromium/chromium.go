@@ -9,11 +9,11 @@ import (
 	"os/exec"
 )
 
-// names are the program's names in distributions.
+// names are the names under which distributions install the browser's program.
 var names = []string{"chromium", "chromium-browser", "google-chrome"}
 
-// Get returns the path of Chromium. If it is missing, Get installs Debian's package as root, and otherwise returns an
-// error with the command.
+// Get returns the path of Chromium. If Chromium is missing and the user is root, Get installs Debian's package. For
+// other users it returns an error that names the command to install it.
 func Get(ctx context.Context) (string, error) {
 	if path := find(); path != "" {
 		return path, nil

@@ -32,7 +32,7 @@ func run(ctx context.Context) error {
 	m, err := ctrl.NewManager(config, ctrl.Options{
 		LeaderElection: true, LeaderElectionID: "manager", LeaderElectionNamespace: "default",
 		Metrics: metricsserver.Options{BindAddress: "0"},
-		// Get reads a Task from the cache, although it is unstructured.
+		// The client reads Tasks from the cache although they are unstructured.
 		Client: client.Options{Cache: &client.CacheOptions{Unstructured: true}},
 	})
 	if err != nil {

@@ -24,7 +24,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// resources are the compared resources, under kubectl's names.
+// resources are the resources whose output is compared, under the names that kubectl accepts.
 var resources = strings.Fields(`
 	pods services deployments replicasets statefulsets daemonsets replicationcontrollers controllerrevisions jobs cronjobs
 	nodes namespaces configmaps secrets serviceaccounts podtemplates resourcequotas limitranges
@@ -39,11 +39,12 @@ var resources = strings.Fields(`
 	flowschemas prioritylevelconfigurations ipaddresses servicecidrs resourceclaims resourceslices volumeattributesclasses
 	apiservices customresourcedefinitions gadgets plains`)
 
-// alone are the resources that are also compared one by one. With LARDER_SOAK=1 all resources are.
+// alone are the resources that are also compared one at a time, not only together. With LARDER_SOAK=1 these are all
+// resources.
 var alone = strings.Fields(
 	`pods services deployments nodes secrets events.v1. persistentvolumes apiservices customresourcedefinitions gadgets`)
 
-// questions are further arguments of get for which kubectl and larder must print the same.
+// questions are the further arguments of kubectl get and larder get, whose output must be equal.
 var questions = []string{
 	"pods -A",
 	"pods -A -o wide",
@@ -160,7 +161,7 @@ func TestAsKubectl(t *testing.T) {
 	}
 }
 
-// lasting returns the resources whose objects the server does not change by itself.
+// lasting returns the resources whose objects the API server does not change by itself.
 func lasting() []string {
 	return slices.DeleteFunc(slices.Clone(resources), func(r string) bool {
 		return r == "apiservices" || r == "customresourcedefinitions"
@@ -187,13 +188,14 @@ func compare(t *testing.T, path string, args []string) (diff string) {
 			args...)...))
 		got := run(t, exec.Command(larder, append([]string{"get", "--from", path}, args...)...))
 		took := time.Since(began)
-		if got.Error != "" && want.Error != "" { // the texts of errors differ
+		if got.Error != "" && want.Error != "" { // error messages differ by design
 			got.Error, want.Error = "", ""
 		}
 		if diff = cmp.Diff(want, got); diff == "" {
 			return ""
 		}
-		// The faster the two runs, the less likely is the end of a second between them in four attempts.
+		// Ages may only differ if each of four attempts differed. The faster the two programs run, the less likely is
+		// that a new second begins between them each time.
 		if took > time.Second/4 && slices.EqualFunc(want.Out, got.Out, func(w, g string) bool { return older(w, g, took) }) {
 			got.Out = want.Out
 			return cmp.Diff(want, got)
@@ -211,8 +213,8 @@ func older(want, got string, within time.Duration) bool {
 	})
 }
 
-// answer is a program's output. Of standard error it keeps only lines that kubectl prints too, since larder also prints
-// the age of the data.
+// answer is the output of kubectl or larder. Of standard error it keeps only the lines that kubectl prints too, since
+// larder also prints the age of the data.
 type answer struct {
 	Out     []string
 	Nothing string
@@ -352,7 +354,7 @@ func (c *creator) definition(resource string) (columns []entry.Column, categorie
 	return crd.Spec.Versions[0].AdditionalPrinterColumns, crd.Spec.Names.Categories
 }
 
-// differences returns the arguments in the table of docs/kubectl.md.
+// differences returns the command arguments in the table of docs/kubectl.md, for which the output differs by design.
 func differences(t *testing.T) []string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "kubectl.md"))

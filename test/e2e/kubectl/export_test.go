@@ -43,7 +43,7 @@ func (c *creator) testExport(t *testing.T, d *discovery.DiscoveryClient, config 
 		return filesIn(t, to)
 	}
 	var before map[string]string
-	for _, name := range []string{"first", "second"} { // the first predates the LimitRange, which has defaults
+	for _, name := range []string{"first", "second"} { // before and after a LimitRange sets defaults
 		if before = export(name); len(before) < 60 {
 			t.Errorf("%d objects are exported", len(before))
 		}
@@ -55,7 +55,7 @@ func (c *creator) testExport(t *testing.T, d *discovery.DiscoveryClient, config 
 		if err != nil {
 			t.Fatal(err)
 		}
-		slices.Reverse(kinds) // applies a Workload before its PodGroup
+		slices.Reverse(kinds) // so that a Workload is applied before its PodGroup
 		args := []string{"apply", "-R", "--kubeconfig", kubeconfig, "--cache-dir", filepath.Join(dir, "cache")}
 		for _, kind := range kinds {
 			args = append(args, "-f", kind)
@@ -67,7 +67,8 @@ func (c *creator) testExport(t *testing.T, d *discovery.DiscoveryClient, config 
 	}
 }
 
-// testChosen checks that the export keeps addresses and ports set by a client, and omits assigned ones.
+// testChosen checks that an export keeps addresses and ports chosen by a client, and omits those that the server
+// assigned.
 func testChosen(t *testing.T, exported map[string]string) {
 	t.Helper()
 	for name, want := range map[string]bool{"chosen": true, "assigned": false, "local": false} {
@@ -111,7 +112,7 @@ func (c *creator) deleteAll(t *testing.T, r schema.GroupVersionResource) {
 		if err != nil {
 			return err.Error()
 		}
-		for i := range list.Items { // the next list shows errors
+		for i := range list.Items { // a failed removal shows in the next list
 			u := &list.Items[i]
 			left += u.GetName() + " "
 			if len(u.GetFinalizers()) > 0 {
@@ -124,7 +125,7 @@ func (c *creator) deleteAll(t *testing.T, r schema.GroupVersionResource) {
 	})
 }
 
-// debug adds a debug container to a Pod.
+// debug adds a debug (ephemeral) container to a Pod.
 func (c *creator) debug(t *testing.T) {
 	t.Helper()
 	pods := c.client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "pods"}).Namespace(shop)

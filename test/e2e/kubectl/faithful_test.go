@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// odd holds values that decoders often lose: unknown fields, integers beyond float64, floats, null, empty values, and
-// text with two JSON encodings.
+// odd holds JSON values that decoders often lose: unknown fields, integers beyond float64, floats, null, empty values,
+// and text with two JSON encodings.
 var odd = map[string]any{
 	"integer": int64(9007199254740993), "negative": int64(-9223372036854775808), "zero": int64(0),
 	"float": 0.1, "large": 1e21, "small": 5e-324, "null": nil, "no": false,
@@ -23,7 +23,7 @@ var odd = map[string]any{
 	"text": "<a> & \u2028 \u0001 \U0001F600 \"quoted\" \\", "quoted\"key": "v", "": "no name",
 }
 
-// createOdd creates the gadget odd. Nothing changes it afterwards.
+// createOdd creates a custom object with the values of odd. Nothing changes it afterwards.
 func (c *creator) createOdd() {
 	c.t.Helper()
 	c.create(&unstructured.Unstructured{Object: map[string]any{
@@ -32,8 +32,9 @@ func (c *creator) createOdd() {
 	}})
 }
 
-// testFaithful checks that the gadget odd and a pod print the same from the server, the store, a snapshot of the store,
-// and a store restored from that. An exported manifest must create an equal object.
+// testFaithful checks that a custom object with unusual values and a pod print the same from four sources: the server,
+// the store, a snapshot of the store, and a store restored from that snapshot. An exported manifest must create an
+// equal object.
 func testFaithful(t *testing.T, path string) {
 	snapshot, restored := filepath.Join(t.TempDir(), "s.larder"), filepath.Join(t.TempDir(), "restored.db")
 	output(t, larder, "snapshot", "save", snapshot, "gadgets", "pods", "--from", path)
@@ -52,7 +53,7 @@ func testFaithful(t *testing.T, path string) {
 		resource, name, _ := strings.Cut(object, "/")
 		lines := output(t, larder, "snapshot", "export", "-", resource, "-n", "shop", "--field-selector",
 			"metadata.name="+name, "--from", restored)
-		var escaped bytes.Buffer // kubectl escapes < > &, export does not
+		var escaped bytes.Buffer // kubectl escapes < > & in JSON, larder export does not
 		json.HTMLEscape(&escaped, []byte(lines))
 		if got, line := strings.TrimSpace(escaped.String()), compact(t, want); got != line {
 			t.Errorf("%s exported (- kubectl, + larder):\n%s", object, cmp.Diff(line, got))
@@ -61,7 +62,8 @@ func testFaithful(t *testing.T, path string) {
 	testRecreated(t, restored)
 }
 
-// testRecreated creates the gadget odd from its exported manifest, under another name.
+// testRecreated creates the object with unusual values from its exported manifest, under another name, and compares the
+// two.
 func testRecreated(t *testing.T, path string) {
 	dir := filepath.Join(t.TempDir(), "manifests")
 	output(t, larder, "snapshot", "export", dir, "gadgets", "-n", "shop", "--field-selector", "metadata.name=odd",

@@ -14,8 +14,9 @@ import (
 	"github.com/larder-dev/larder/test/e2e/controlplane"
 )
 
-// TestFieldLabels checks that larder's table of field selectors equals kube-apiserver's. It tries each label of any
-// kind on every built-in resource (issue 38). get, watch, log and the served API use this table.
+// TestFieldLabels checks that larder's table of field selectors equals kube-apiserver's. For every built-in resource it
+// tries each field that any resource supports (issue 38). The commands get, watch and log and the served API use this
+// table.
 func TestFieldLabels(t *testing.T) {
 	config := server.Config(controlplane.Writer)
 	config.QPS, config.WarningHandler = -1, rest.NoWarnings{}
@@ -60,7 +61,7 @@ func TestFieldLabels(t *testing.T) {
 	for _, r := range all {
 		for label := range labels {
 			if r.Resource == "pods" && label == "spec.host" {
-				continue // an old name of spec.nodeName
+				continue // an old name of the field spec.nodeName
 			}
 			err := client.RESTClient().Get().AbsPath(r.path).Param("limit", "1").Param("fieldSelector", label+"=x").
 				Do(t.Context()).Error()

@@ -18,9 +18,9 @@ import (
 	"github.com/larder-dev/larder/test/e2e/served"
 )
 
-// TestForward checks sync --serve --forward. With a token of the API server, kubectl reads mirrored resources from the
-// mirror, finds other resources in discovery, and can do everything else through it. With larder's own token it sees
-// the mirror only.
+// TestForward checks larder sync --serve --forward. With a token of the API server, kubectl reads mirrored resources
+// from the mirror, finds all other resources in discovery, and uses them through the mirror. With larder's own token it
+// sees mirrored resources only.
 func TestForward(t *testing.T) {
 	m, err := site.Mirror(t.Context(), "forward", []string{"configmaps"}, "--forward")
 	if err != nil {
@@ -44,7 +44,7 @@ func TestForward(t *testing.T) {
 	if err := served.WriteKubeconfig(path, config); err != nil {
 		t.Fatal(err)
 	}
-	// Each call uses a new target, because kubectl would cache early discovery data for hours.
+	// Each call uses a new cache directory, because kubectl would cache incomplete discovery data for hours.
 	fresh := func(args string) printed { return newTarget(t, path).run(t, args) }
 	eventually(t, "the mirror has learned what the API server has", func() string {
 		if got := fresh("get po -n default"); got.Code != 0 {

@@ -30,7 +30,7 @@ import (
 	"github.com/larder-dev/larder/test/e2e/controlplane"
 )
 
-// creator writes objects of any kind.
+// creator creates objects of any kind in an API server.
 type creator struct {
 	t      *testing.T
 	client dynamic.Interface
@@ -46,7 +46,7 @@ func newCreator(t *testing.T) *creator {
 func newCreatorOf(t *testing.T, server *controlplane.ControlPlane) *creator {
 	t.Helper()
 	config := server.Config(controlplane.Writer)
-	config.WarningHandler = rest.NoWarnings{} // deprecated versions are used on purpose
+	config.WarningHandler = rest.NoWarnings{} // the tests use deprecated versions on purpose
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)

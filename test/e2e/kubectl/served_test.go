@@ -17,7 +17,7 @@ import (
 	"github.com/larder-dev/larder/test/e2e/controlplane"
 )
 
-// commands are kubectl commands for the API server and for larder's API.
+// commands are the kubectl commands that must print the same for the API server and for larder's API.
 var commands = []string{
 	"get pods -A",
 	"get pods -A -o wide",
@@ -102,7 +102,7 @@ var commands = []string{
 	"describe persistentvolumes,persistentvolumeclaims,storageclasses -n shop",
 }
 
-// offlineCommands are the commands that also run on a store and a snapshot.
+// offlineCommands are the kubectl commands that must also work on a served store and on a served snapshot.
 var offlineCommands = []string{
 	"get pods -A -o wide", "get pods -A --chunk-size=2", "get pods -n shop -o yaml",
 	"get pods -n shop -l app=web --show-labels", "get pods -A --field-selector spec.nodeName=node-1",
@@ -114,10 +114,10 @@ var offlineCommands = []string{
 	"describe nodes,namespaces,customresourcedefinitions",
 }
 
-// notMirrored is an API version that its group does not prefer.
+// notMirrored is an API version that larder does not serve, because its group prefers another one.
 const notMirrored = "autoscaling/v1"
 
-// target is a server for kubectl.
+// target is an API server for kubectl: kube-apiserver or larder.
 type target struct{ kubeconfig, cacheDir string }
 
 func newTarget(t *testing.T, kubeconfig string) target {
@@ -153,7 +153,7 @@ func (to target) run(t *testing.T, args string) printed {
 	return p
 }
 
-// reference returns kubectl's output for the API server, without notMirrored.
+// reference returns kubectl's output for the API server, without the API version that larder does not serve.
 func (to target) reference(t *testing.T, args string) printed {
 	t.Helper()
 	p := to.run(t, args)
@@ -163,8 +163,8 @@ func (to target) reference(t *testing.T, args string) printed {
 	return p
 }
 
-// compareTargets runs kubectl on both targets, and repeats on differences as compare does. It returns upstream's
-// output.
+// compareTargets runs kubectl on the API server and on larder. It repeats the runs if the outputs differ, because ages
+// change with every second. It returns the API server's output.
 func compareTargets(t *testing.T, upstream, mine target, args string) (want printed, diff string) {
 	t.Helper()
 	for range 4 {
@@ -183,7 +183,7 @@ func compareTargets(t *testing.T, upstream, mine target, args string) (want prin
 	return want, diff
 }
 
-// aged returns want if the outputs are equal apart from ages that grew within that time, and got otherwise.
+// aged returns want if the outputs differ only in ages that grew within the given time. Otherwise it returns got.
 func aged(want, got []string, within time.Duration) []string {
 	if slices.EqualFunc(want, got, func(w, g string) bool { return older(w, g, within) }) {
 		return want
@@ -191,7 +191,7 @@ func aged(want, got []string, within time.Duration) []string {
 	return got
 }
 
-// createWorld creates the compared objects, once for all tests.
+// createWorld creates the objects whose output is compared, once for all tests.
 func createWorld(t *testing.T) {
 	t.Helper()
 	createOnce.Do(func() {
@@ -231,7 +231,7 @@ func TestServed(t *testing.T) {
 		return diff
 	})
 	t.Run("watch", func(t *testing.T) { compareWatches(t, upstream, mine) })
-	answers := sync.Map{} // output for the API server, by command
+	answers := sync.Map{} // kubectl's output for the API server, by command
 	began := time.Now()
 	t.Run("sync", func(t *testing.T) {
 		for _, args := range commands {
@@ -271,7 +271,7 @@ func TestServed(t *testing.T) {
 	}
 }
 
-// serveFile serves a store or a snapshot until the test ends.
+// serveFile serves a store or a snapshot by larder serve until the test ends.
 func serveFile(t *testing.T, path string) target {
 	t.Helper()
 	config := filepath.Join(t.TempDir(), "kubeconfig")

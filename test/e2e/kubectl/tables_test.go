@@ -94,14 +94,15 @@ type table struct {
 	}
 }
 
-// compareTable compares a resource's Table with larder's. Ages may differ if a second passes in between, so it retries.
+// compareTable compares the server's Table of a resource with larder's columns and cells. Ages may differ if a second
+// passes in between, so it retries.
 func compareTable(t *testing.T, d *discovery.DiscoveryClient, r schema.GroupVersionResource, custom []entry.Column) {
 	prefix := "/apis"
 	if r.Group == "" {
 		prefix = "/api"
 	}
 	mine := columns.For(r.GroupResource(), custom, false)
-	if !mine.Known() && r.Resource != "plains" { // its definition has no columns
+	if !mine.Known() && r.Resource != "plains" { // a custom resource whose definition has no columns
 		t.Error("larder does not know the columns of this resource")
 	}
 	var diff string
@@ -118,7 +119,7 @@ func compareTable(t *testing.T, d *discovery.DiscoveryClient, r schema.GroupVers
 			t.Fatal(err)
 		}
 		for i := range theirs.ColumnDefinitions {
-			theirs.ColumnDefinitions[i].Description = "" // see docs/serve.md
+			theirs.ColumnDefinitions[i].Description = "" // descriptions differ by design, see docs/serve.md
 		}
 		if diff := cmp.Diff(theirs.ColumnDefinitions, mine.Definitions()); diff != "" {
 			t.Fatalf("columns (- kube-apiserver, + larder):\n%s", diff)
@@ -137,7 +138,7 @@ func compareTable(t *testing.T, d *discovery.DiscoveryClient, r schema.GroupVers
 func rowsDiffer(t *testing.T, text []byte, mine *columns.Columns, now time.Time) (diff string) {
 	t.Helper()
 	var whole map[string]any
-	if err := utiljson.Unmarshal(text, &whole); err != nil { // decodes integers as int64
+	if err := utiljson.Unmarshal(text, &whole); err != nil { // decodes JSON integers as int64
 		t.Fatal(err)
 	}
 	rows, _ := whole["rows"].([]any)
@@ -148,7 +149,7 @@ func rowsDiffer(t *testing.T, text []byte, mine *columns.Columns, now time.Time)
 		cells, _ := row["cells"].([]any)
 		for i, cell := range cells {
 			if cell == "<invalid>" && u.GetKind() == "Event" {
-				cells[i] = "0s" // a time in the future, see docs/kubectl.md
+				cells[i] = "0s" // a future time, see docs/kubectl.md
 			}
 		}
 		if d := cmp.Diff(cells, mine.Row(u, now)); d != "" {
@@ -158,7 +159,7 @@ func rowsDiffer(t *testing.T, text []byte, mine *columns.Columns, now time.Time)
 	return diff
 }
 
-// empty are resources for which the test creates no object.
+// empty are resources of which the test creates no object.
 var empty = []string{}
 
 // createCertificates creates objects that need keys and signatures: a trust bundle and a pod certificate request.

@@ -62,7 +62,7 @@ func (s *Site) Mirror(ctx context.Context, name string, resources []string, flag
 	return m, nil
 }
 
-// Start starts the mirror after Kill or Stop, and waits until it answers.
+// Start starts the mirror again after Kill or Stop, and waits until it answers.
 func (m *Mirror) Start(ctx context.Context) (err error) {
 	if m.proc, err = controlplane.StartProcess("larder sync", m.Store+".log", nil, m.larder, m.args...); err != nil {
 		return err
@@ -121,8 +121,8 @@ func (m *Mirror) Synced(ctx context.Context) error {
 	})
 }
 
-// Learned waits until the store also has the API server's version, discovery data and service account keys. Schemas may
-// follow later.
+// Learned waits until the store also has the API server's version, discovery data and public keys for service account
+// tokens. Schemas may follow later.
 func (m *Mirror) Learned(ctx context.Context) error {
 	to := m.Store + ".learned.larder"
 	defer func() { _ = os.Remove(to) }()
@@ -168,7 +168,7 @@ func (m *Mirror) wait(ctx context.Context, what string, check func(context.Conte
 	}
 }
 
-// Config returns a client configuration with larder's own token and that user agent.
+// Config returns a client configuration for the mirror with larder's own token and the given user agent.
 func (m *Mirror) Config(userAgent string) (*rest.Config, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", m.Kubeconfig)
 	if err != nil {

@@ -21,7 +21,7 @@ type Site struct {
 	Server *controlplane.ControlPlane
 	// Dir holds all data and logs.
 	Dir string
-	// Kubectl is the path of the program.
+	// Kubectl is the path of kubectl.
 	Kubectl string
 	// Kubeconfig is the path of a kubeconfig for the API server. It sets no user agent, so the audit log shows kubectl's
 	// own.
@@ -70,7 +70,7 @@ func run(name string, o controlplane.Options, tests func(*Site) (int, error)) (c
 	return tests(s)
 }
 
-// Larder returns the path of the command. It is built once, since linking takes many seconds, and without debug
+// Larder returns the path of the command larder. It is built once, since linking takes many seconds, and without debug
 // information.
 func (s *Site) Larder() (string, error) { return s.larder() }
 
@@ -88,7 +88,7 @@ func buildLarder(dir string) (string, error) {
 	return path, nil
 }
 
-// above returns the nearest directory, from the current one upwards, that contains path.
+// above returns the nearest directory at or above the current one that contains path.
 func above(path string) (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

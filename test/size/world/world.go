@@ -29,7 +29,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// Names of Larder's calls to its environment, as note receives them.
+// Names of Larder's calls to its environment (network, codec, file), with which the function note is called.
 const (
 	Request   = "request" // the reflector sends a list
 	Watch     = "watch"
@@ -53,8 +53,8 @@ type World struct {
 
 var pods = corev1.SchemeGroupVersion.WithResource("pods")
 
-// New starts the server and keeps the store in dir. note receives the name of each call that Larder makes to its
-// environment. It is called within that call, on any goroutine.
+// New starts the fake API server and keeps the store in dir. For each call that Larder makes to network, codec or file,
+// note is called with the name of the call. It is called within that call, on any goroutine.
 func New(dir string, note func(what string)) (*World, error) {
 	w := &World{
 		Handled: make(chan struct{}, 10), server: fakeapi.New(fakeapi.Options{}),
@@ -110,7 +110,7 @@ func (w *World) informer(st *store.Store) (*informer.Informer, error) {
 		return nil, err
 	}
 	rest, id := client.CoreV1().RESTClient(), entry.Identity{GroupVersionResource: pods}
-	// The plain ListWatch sends no requests for metadata, so this restart compares nothing.
+	// Without a request builder, the informer sends no requests for metadata. So this restart compares no metadata.
 	inf, err := informer.New(requests.ListWatch(rest, id).ListWatch, &corev1.Pod{}, informer.Options{
 		Store: st, Identity: id, Codec: notingCodec{inner, w}, TransformVersion: "1",
 		Indexers:  cache.Indexers{"none": func(any) ([]string, error) { w.note(Index); return nil, nil }},
