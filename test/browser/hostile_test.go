@@ -56,8 +56,8 @@ func TestHostileObjects(t *testing.T) {
 	if evalAs[bool](tb, "'ran' in window") {
 		t.Error("a script of an object has run")
 	}
-	// The page's Content Security Policy must stop the scripts even if the page inserted them as HTML. Such a stop is
-	// an expected message.
+	// The page's Content Security Policy must stop the scripts even if the page inserted them as HTML. The browser
+	// reports that, so the test expects these messages.
 	tb.expect("Content Security Policy")
 	tb.expect("TrustedHTML")
 	if evalAs[bool](tb, `(() => { try { document.body.innerHTML = "<b>"; return true } catch { return false } })()`) {

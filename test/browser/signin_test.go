@@ -66,8 +66,8 @@ func TestTokenInTheAddress(t *testing.T) {
 	}
 }
 
-// TestRights checks the page for a user who may read one kind in one namespace, and not the mirror's state. The page
-// shows the served kinds, the permitted objects, and why the rest is missing.
+// TestRights checks the page for a user with the right to read one kind in one namespace, and without the right to read
+// the mirror's state. The page shows the served kinds, the permitted objects, and why the rest is missing.
 func TestRights(t *testing.T) {
 	dir := t.TempDir()
 	tokens, rights := filepath.Join(dir, "tokens"), filepath.Join(dir, "rights.yaml")
