@@ -89,7 +89,7 @@ func chooseResource(storePath string, all []source.Collection, r Request) (Resou
 }
 
 // sameName returns the error for a name that means a resource that is not stored, although a stored resource of another
-// group has the same name. It returns nil if no stored resource has the name.
+// group or version has the same name. It returns nil if no stored resource has the name.
 func sameName(storePath string, name string, known []Resource) error {
 	var called []Resource
 	for _, r := range known {
@@ -206,7 +206,7 @@ func disjoint(all []source.Collection) bool {
 }
 
 // alike returns a note about which collection was chosen if the same objects are stored in several representations,
-// whole and as metadata.
+// such as whole objects and metadata.
 func alike(picked source.Collection, all []source.Collection) []string {
 	ways := []string{picked.Representation}
 	for _, c := range all {

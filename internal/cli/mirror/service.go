@@ -285,8 +285,8 @@ func (sv *service) warnOfSecrets(ctx context.Context, m *mirror, mo memberOption
 	}
 }
 
-// readiness returns, for each collection, a check that fails until the collection is ready in the configured sense. A
-// forbidden resource is checked only if it was requested by name.
+// readiness returns the checks of /readyz: the store must be open and intact, and each collection must be ready in the
+// configured sense. A forbidden collection is checked only if its resource was requested by name.
 func (sv *service) readiness() []endpoint.Check {
 	m := sv.mirror.Load()
 	if m == nil {
