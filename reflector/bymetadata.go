@@ -62,7 +62,7 @@ type metadataList struct {
 func (l metadataList) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 	list, err := l.list(ctx, o)
 	if err != nil {
-		return nil, err // not a nil list in a non-nil interface
+		return nil, err // a nil *PartialObjectMetadataList must not become a non-nil runtime.Object
 	}
 	return list, nil
 }

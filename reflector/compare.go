@@ -18,7 +18,7 @@ import (
 
 // Comparison is the result of Options.Compare.
 type Comparison struct {
-	// ResourceVersion is the list's resourceVersion.
+	// ResourceVersion is the resourceVersion of the list of metadata that was compared with the sink.
 	ResourceVersion string
 	// Differences lists the objects that exist only in the sink or only on the server, or whose UID or resourceVersion
 	// differs.
@@ -31,7 +31,7 @@ type Difference struct {
 	Held, Listed entry.ObjectRef
 }
 
-// key returns the key of the object.
+// key returns the key (namespace/name) of the object that differs.
 func (d Difference) key() string {
 	if d.Held.Key != "" {
 		return d.Held.Key
@@ -47,8 +47,8 @@ func (d Difference) explainedBy(t watch.EventType, ref entry.ObjectRef) bool {
 	return !entry.ComparableRV(ref.ResourceVersion) || !history.Below(ref.ResourceVersion, d.Listed.ResourceVersion)
 }
 
-// awaited maps keys to the objects that the server has changed since the stored state: the watch must deliver an event
-// for each.
+// awaited maps the key of each object that the server has changed since the stored state to the two states. The watch
+// must deliver an event for each.
 type awaited map[string]Difference
 
 // explain removes the object of an event from the awaited objects if the event delivers its awaited change. A DELETED
@@ -65,7 +65,7 @@ func (a awaited) explain(t watch.EventType, ref entry.ObjectRef) {
 	}
 }
 
-// ErrIncomparable is returned by Options.Compare if the objects cannot be compared in this run.
+// ErrIncomparable is returned by Options.Compare if the objects of sink and server cannot be compared in this run.
 var ErrIncomparable = errors.New("what is held cannot be compared with what the server has")
 
 // explainTime is how long a watch may be silent while it still owes an event that Options.Compare has announced. Then

@@ -23,7 +23,7 @@ type connection struct {
 	board *board
 	lw    request.Requests
 
-	// live is Status.Live.
+	// live is the value of Status.Live that was reported last.
 	live bool
 	// connecting and listing are the session's slots of Options.Limiter: permissions to connect and to list.
 	connecting, listing slot
@@ -147,7 +147,8 @@ func (c *connection) showDown(err error) {
 	c.board.update(func(st *Status) { st.Err = c.describe("wait to connect for", err) })
 }
 
-// connected releases the slot to connect: the server has answered, or this session backs off.
+// connected returns the session's permission to connect to Options.Limiter: the server has answered, or this session
+// backs off.
 func (c *connection) connected() {
 	c.connecting.release()
 }

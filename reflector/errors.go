@@ -17,7 +17,7 @@ var (
 	ErrOverdue = guest.ErrOverdue
 	// ErrPutOff: until the request timed out, the server's only answer was to retry later (Retry-After).
 	ErrPutOff = request.ErrPutOff
-	// ErrShortWatch: the server ended a watch in order, but right after it began.
+	// ErrShortWatch: the server ended a watch without an error, but right after it began.
 	ErrShortWatch = errors.New("the watch ended right after it began")
 	// ErrSilent: neither events nor bookmarks arrived on the watch for minutes, although the server's resourceVersion
 	// has changed.

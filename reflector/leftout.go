@@ -26,7 +26,7 @@ const maxCutLookups = 2
 // far it has advanced, or if the server was restored from a backup. The outcome is empty if nothing is left to deliver.
 func (s *session) fetchLeftOut(ctx context.Context) outcome {
 	if !s.lists.ended.IsZero() {
-		s.leftOut = nil // a list has delivered them
+		s.leftOut = nil // a list has delivered these objects meanwhile
 	}
 	if len(s.leftOut) == 0 {
 		return outcome{}
@@ -78,7 +78,7 @@ func (s *session) fetchLeftOut(ctx context.Context) outcome {
 	st, now := s.watching.stream, s.o.Clock.Now()
 	st.waitBegun = now // no event was read during the look-ups, so the watch's silence is measured from now
 	st.slow = st.slow || !now.Before(st.begun.Add(st.timeout))
-	s.healthy() // clears the error of a look-up that was overdue
+	s.healthy() // clears the error of a request for an object that did not return in time
 	return outcome{}
 }
 

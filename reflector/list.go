@@ -27,7 +27,7 @@ type list struct {
 	reason Reason
 	// byMetadata is true if the first page of the list was requested by metadata, not as whole objects.
 	byMetadata bool
-	// begun is true if BeginReplace was called.
+	// begun is true if Sink.BeginReplace was called for this list.
 	begun bool
 	// delivered is true if the sink has received an object in this list. before is the gate's count of dropped objects
 	// at the start of the list.
@@ -186,7 +186,7 @@ func (l *list) take(ctx context.Context, p page) outcome {
 	return l.takeItems(ctx, p)
 }
 
-// takeItems delivers a page of whole objects.
+// takeItems delivers a page of whole objects (not metadata) to the sink.
 func (l *list) takeItems(ctx context.Context, p page) outcome {
 	if l.pages.done = p.token == ""; !l.pages.done {
 		l.pages.fetch(ctx, p.token)

@@ -17,15 +17,16 @@ import (
 // DefaultPageSize is Options.PageSize if that is 0.
 const DefaultPageSize = 2000
 
-// Options are the options of New. The zero value works.
+// Options are the options of a Reflector. The zero value works.
 type Options struct {
-	// Name appears in logs. Default: the type's description.
+	// Name names the reflector in logs. Default: the type's description.
 	Name string
 	// TypeDescription names the type in logs and errors, such as "*v1.Pod". Default: the type of ExpectedType, or
 	// "objects".
 	TypeDescription string
-	// ExpectedType is an example of the objects. Objects of other types are strays; if the example is unstructured and
-	// has a kind, so are unstructured objects of other kinds. Default: not checked.
+	// ExpectedType is an example of the objects that the ListerWatcher lists. Objects of other types are not delivered.
+	// If the example is unstructured and has a kind, unstructured objects of other kinds are not delivered either.
+	// Default: the type is not checked.
 	ExpectedType runtime.Object
 	// Admit, if set, returns an error for an object that was not requested; that object is a stray too. It is not
 	// called for the object of a DELETED event.
@@ -105,9 +106,9 @@ type Options struct {
 	OnContact func(at time.Time)
 	// RelistSpread is the maximum of the random wait before a list after a 410, if Synced has been called in this run.
 	// The sink can serve its contents meanwhile. It is for fleets: an API server that restarts loses its history, and
-	// cannot serve a list to every client at once. See docs/fleet.md for its length. Status.Err is the 410 until the
-	// list. The back-off after a list less than two minutes ago is added to it. It delays the lists of a resource that
-	// cannot be watched, too. Default 0: at once.
+	// cannot serve a list to every client at once. See docs/fleet.md for a suitable maximum. Status.Err is the 410
+	// until the list. The back-off after a list less than two minutes ago is added to it. The wait also delays the
+	// lists of a resource that cannot be watched. Default 0: at once.
 	RelistSpread time.Duration
 	// Limiter, if set, is shared by all reflectors of this process that talk to the same server. Eight of them connect
 	// and two list at a time, in the order of their requests; a reflector whose last request has failed waits behind
@@ -115,12 +116,12 @@ type Options struct {
 	// hangs in its conversion webhook does not block the others; at most 64 slots of each kind are exempt in this way.
 	//
 	// The link is down if a request has no answer (no Status, or a 502, 503 or 504) and no other reflector got an
-	// answer meanwhile. The first back-off is each reflector's own. From the second failure on one back-off holds for
-	// all, with the same bounds: one reflector tries, and another one after ten seconds if the first one hangs. Any
-	// answer ends it for all. So an outage costs a process as many requests as one reflector makes, and 300 watches
-	// that break together count as one failure. An error that the server answers concerns only the reflector that
-	// receives it. A reflector that waits for a slot while the link is down is not live. Default: each reflector backs
-	// off by itself.
+	// answer meanwhile. After its first failure each reflector backs off by itself. From the second failure on one
+	// back-off holds for all, with the same bounds: one reflector tries, and another one after ten seconds if the first
+	// one hangs. Any answer ends it for all. So an outage costs a process as many requests as one reflector makes, and
+	// 300 watches that break together count as one failure. An error that the server answers concerns only the
+	// reflector that receives it. A reflector that waits for a slot while the link is down is not live. Default: each
+	// reflector backs off by itself.
 	Limiter *limiter.Limiter
 	// Clock is for tests. Default: the real clock. Time-outs of requests always use the real clock.
 	Clock clock.WithTicker

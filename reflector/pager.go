@@ -251,7 +251,7 @@ func (p *pager) retryLater(err error) {
 	p.s.conn.listing.release()
 }
 
-// retryC returns the channel that fires when the retry is due; nil if none is.
+// retryC returns the channel that fires when a failed page request is to be repeated; nil if none failed.
 func (p *pager) retryC() <-chan time.Time {
 	if p.retry == nil {
 		return nil
@@ -265,7 +265,7 @@ func (p *pager) again(ctx context.Context) {
 	p.ask(ctx)
 }
 
-// close cancels the request and waits for its goroutine.
+// close cancels the page request in progress and waits for its goroutine.
 func (p *pager) close() {
 	p.cancel()
 	for p.fetching {

@@ -1,6 +1,6 @@
 package reflector
 
-// Reason is why a list was made.
+// Reason is why the reflector listed the resource.
 type Reason string
 
 // The reasons. The list of a cold start is not a relist.
@@ -17,16 +17,18 @@ const (
 	ReasonRewound Reason = "Rewound"
 	// ReasonCluster: the cluster's id has changed, or was unknown when the contents were listed and is known now.
 	ReasonCluster Reason = "ClusterChanged"
-	// ReasonCodec: another codec wrote the bodies.
+	// ReasonCodec: the stored objects were encoded by another codec.
 	ReasonCodec Reason = "CodecChanged"
-	// ReasonSchema: other Go types wrote the bodies. They may have lost fields that the present types have.
+	// ReasonSchema: the stored objects were decoded with other Go types. They may lack fields that the present types
+	// have.
 	ReasonSchema Reason = "SchemaChanged"
-	// ReasonTransform: the bodies were written with another version of the transform.
+	// ReasonTransform: the stored objects were changed by another version of the transform.
 	ReasonTransform Reason = "TransformChanged"
 	// ReasonOpenAPI: the server's schema of the group-version has changed, or was unknown when the contents were listed
 	// and is known now.
 	ReasonOpenAPI Reason = "OpenAPIChanged"
-	// ReasonEncoding: the server is newer than the Go types, and bodies are stored in protobuf, which may hide its fields.
+	// ReasonEncoding: the server is newer than the Go types, and objects are stored in protobuf, which may hide new
+	// fields.
 	ReasonEncoding Reason = "EncodingChanged"
 	// ReasonStore: the stored contents cannot be resumed, because they are not the state at one resourceVersion. A relist
 	// was interrupted, or an object could not be stored.
@@ -34,7 +36,7 @@ const (
 	// ReasonDamaged: the store has lost objects and was rebuilt, because its file was damaged or the outcome of a write
 	// was unknown.
 	ReasonDamaged Reason = "StoreDamaged"
-	// ReasonUnreadable: stored bodies cannot be decoded although they are not damaged.
+	// ReasonUnreadable: stored objects cannot be decoded, although their bytes are not damaged.
 	ReasonUnreadable Reason = "Unreadable"
 	// ReasonBadEvent: the object of an event cannot be decoded, and every watch from the same resourceVersion meets it.
 	ReasonBadEvent Reason = "BadEvent"
@@ -61,9 +63,10 @@ func RelistReasons() []Reason {
 	}
 }
 
-// Rewrites reports whether a relist for this reason needs every body. It is not made by metadata, and
-// re-encodes unchanged records. Equal UID and resourceVersion do not imply equal bodies: two histories of one cluster
-// give the same resourceVersion to different states, and another schema shows the same state differently.
+// Rewrites reports whether a list for this reason must replace every stored object. Such a list requests whole objects,
+// and encodes unchanged objects again. Equal UID and resourceVersion do not imply equal objects: before and after a
+// restore the server may give the same resourceVersion to different states, and another schema shows the same state
+// differently.
 func (r Reason) Rewrites() bool {
 	switch r {
 	case ReasonAhead, ReasonRewound, ReasonAudit, ReasonDamaged,
@@ -74,6 +77,6 @@ func (r Reason) Rewrites() bool {
 	return false
 }
 
-// Lasts reports whether the reason must be persisted until the list is stored. The next process may not be able to
-// detect it again, since the server may have changed meanwhile.
+// Lasts reports whether the reason must be stored until the list is stored. If the process ends before, the next one
+// may not be able to detect the reason again, since the server may have changed meanwhile.
 func (r Reason) Lasts() bool { return r == ReasonAhead || r == ReasonRewound || r == ReasonAudit }

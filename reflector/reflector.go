@@ -17,11 +17,12 @@ type Reflector struct {
 	o     Options
 	board board
 
-	mu           sync.Mutex
-	asked        Reason        // guarded by mu; reason of the list that Relist requested; "" if none
-	rewound      bool          // guarded by mu; Contradicted has requested a list
-	contradicted bool          // guarded by mu; a contradiction was reported since the connection was last lost
-	running      bool          // guarded by mu; Run was called
+	mu      sync.Mutex
+	asked   Reason // guarded by mu; reason of the list that Relist requested; "" if none
+	rewound bool   // guarded by mu; true if Contradicted has requested a list
+	// Guarded by mu; an event contradicted the stored objects since the connection was last lost.
+	contradicted bool
+	running      bool          // guarded by mu; true once Run was called
 	wake         chan struct{} // receives a token, at most one, when a list is requested
 }
 

@@ -113,7 +113,8 @@ func (s *session) watchDenied(ctx context.Context, err error) outcome {
 		return outcome{Kind: mustList, Reason: ReasonListOnly}
 	}
 	if s.cur.RV == "" || s.cur.RV == "0" {
-		return outcome{Kind: denied, Reason: ReasonListOnly} // without a resourceVersion the watch cannot be retried
+		// The watch cannot be retried without a resourceVersion to start from.
+		return outcome{Kind: denied, Reason: ReasonListOnly}
 	}
 	return outcome{Kind: denied}
 }

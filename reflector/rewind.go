@@ -147,7 +147,7 @@ func (g *guards) giveUpLookups(ctx context.Context, why string) {
 		why)
 }
 
-// keySelector returns a field selector for the object with that key.
+// keySelector returns a field selector on the name and namespace in an object's key.
 func keySelector(key string) string {
 	name, err := cache.ParseObjectName(key)
 	if err != nil {

@@ -30,15 +30,15 @@ type session struct {
 	watching watching
 	// lists records which kinds of list requests the server has supported in this run.
 	lists lists
-	// leftOut lists the objects of Checkpoint.LeftOut that have not been looked up yet. cuts counts how often in a row the
-	// answer for the first of them was cut off.
+	// leftOut lists the objects of Checkpoint.LeftOut that still have to be fetched and delivered. cuts counts how
+	// often in a row the answer for the first of them broke off.
 	leftOut []entry.ObjectRef
 	cuts    int
 	// seeding counts the calls of Options.Seed, and records when the seed was taken that the sink holds.
 	seeding seeding
-	// guards compare the server with the sink's contents at every connect.
+	// guards compare the server's state with the sink's contents at every connect.
 	guards *guards
-	// gate decides which objects are delivered.
+	// gate decides which of the server's objects are delivered: by type, scope and shard.
 	gate *gate.Gate
 
 	// resumes is the resourceVersion at which this run resumed its first watch, for a log message at the first Synced;
@@ -68,7 +68,8 @@ func newSession(r *Reflector) *session {
 	return s
 }
 
-// run drives the state machine until it is Stopped. It returns nil if ctx ended, and otherwise the sink's error.
+// run drives the state machine until its state is Stopped. It returns nil if ctx has ended, and otherwise the sink's
+// error.
 func (s *session) run(ctx context.Context) error {
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "reflector", s.o.Name)
 	ctx = klog.NewContext(ctx, logger)
@@ -162,7 +163,8 @@ func (s *session) asked() outcome {
 func (s *session) outOfTouch() bool {
 	switch s.pos.State {
 	case Backoff:
-		return s.spread == 0 || s.pos.Reason != "" // false in the short wait after a watch that ended without an error
+		// False during the short wait after a watch that ended without an error.
+		return s.spread == 0 || s.pos.Reason != ""
 	case Refused, Degraded, Relist, Stopped:
 		return true
 	case Drain:
@@ -171,7 +173,8 @@ func (s *session) outOfTouch() bool {
 	return false
 }
 
-// restore is the state Restore: it reads the sink's Checkpoint.
+// restore is the state Restore of the state machine: it reads the sink's Checkpoint, and decides whether a watch can
+// resume.
 func (s *session) restore(ctx context.Context) outcome {
 	cp, err := s.sink.Checkpoint(ctx)
 	if err != nil {
@@ -222,12 +225,13 @@ func (s *session) wait(ctx context.Context) outcome {
 	case <-timer.C():
 	case <-recovered:
 	case <-asked:
-		return s.asked() // the requested list may need a shorter wait
+		return s.asked() // the requested list may have to wait for a shorter time, or not at all
 	}
 	return outcome{Kind: waited}
 }
 
-// lose records and reports an error that ended a connection, and returns failed or denied.
+// lose records and reports an error that ended a connection. It returns the outcome failed, or denied for a 403, 404 or
+// 405.
 func (s *session) lose(ctx context.Context, err error) outcome {
 	switch {
 	case !s.disconnect(ctx, err):
@@ -299,7 +303,7 @@ func (s *session) synced(ctx context.Context) error {
 		return err
 	}
 	s.announced, s.served = true, true
-	if s.pos.State != Relist { // in Relist the watch is not open yet
+	if s.pos.State != Relist { // in the state Relist the watch is not open yet, so the connection is not live
 		s.conn.setLive(true)
 	}
 	return nil

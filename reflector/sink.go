@@ -25,8 +25,8 @@ type Checkpoint struct {
 }
 
 // Sink receives the stream of lists and events. The reflector calls it from one goroutine, in order. Each method may
-// block while the sink is full. It returns an error only if ctx has ended or the sink is closed for good; the reflector
-// then stops.
+// block while the sink cannot accept more. A method returns an error only if ctx has ended or the sink is closed for
+// good; the reflector then stops.
 type Sink interface {
 	// Checkpoint returns the state of the stored contents: where a watch can resume, or why a list is due. It is called
 	// once, when Run starts.
@@ -43,7 +43,7 @@ type Sink interface {
 	// and EndReplace.
 	Bookmark(ctx context.Context, resourceVersion string) error
 
-	// BeginReplace starts a list.
+	// BeginReplace starts a list, which replaces the sink's objects.
 	BeginReplace(ctx context.Context, reason Reason) error
 	// Page delivers the next items of the list. At most one more page is fetched meanwhile, so a list needs bounded memory
 	// if Page returns only once the items are stored.
@@ -56,14 +56,14 @@ type Sink interface {
 	// EndReplace ends the list: the pages and events since BeginReplace are the state at resourceVersion. It is "" if the
 	// server's resourceVersion cannot be compared: then the state cannot be resumed.
 	EndReplace(ctx context.Context, resourceVersion string) error
-	// AbortReplace drops the list. Another list follows, or the reflector stops because ctx has ended.
+	// AbortReplace gives up the list in progress. Another list follows, or the reflector stops because ctx has ended.
 	AbortReplace(ctx context.Context) error
 
 	// MustList reports that the contents cannot be resumed, for a reason that Lasts: a list follows. If Run ends before
 	// that list, the next Checkpoint has to request one. It is never called between BeginReplace and EndReplace.
 	MustList(ctx context.Context, reason Reason) error
 
-	// Synced reports that the server's state at the last connect has been delivered. It is called after each list, and
-	// after each resume once the drain is over.
+	// Synced reports that the sink has received the server's state at the last connect. It is called after each list,
+	// and after each resumed watch once it has caught up.
 	Synced(ctx context.Context) error
 }

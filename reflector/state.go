@@ -47,14 +47,14 @@ const (
 	level   outcomeKind = "level"
 	behind  outcomeKind = "behind"  // Verify, Watch: the server may be newer than the stream, so Drain follows
 	drained outcomeKind = "drained" // Drain: the stream has reached the server's resourceVersion at the connect
-	ended   outcomeKind = "ended"   // Drain, Watch: the watch ended without an error
+	ended   outcomeKind = "ended"   // Drain, Watch: the watch ended without an error, so Verify follows
 	listed  outcomeKind = "listed"  // Relist: the list is delivered
-	failed  outcomeKind = "failed"  // transport or server error
-	denied  outcomeKind = "denied"  // 403, 404, 405
+	failed  outcomeKind = "failed"  // a transport or server error, so Backoff follows
+	denied  outcomeKind = "denied"  // a 403, 404 or 405, so Degraded follows
 	// Drain, Watch: the server has refused several watches from one resourceVersion: probe it.
 	refused  outcomeKind = "refused"
-	waited   outcomeKind = "waited"   // Backoff, Degraded: the back-off is over
-	mustList outcomeKind = "mustList" // a list is due, for outcome.Reason
+	waited   outcomeKind = "waited"   // Backoff, Degraded: the wait is over
+	mustList outcomeKind = "mustList" // a list is due, for the reason in outcome.Reason
 	stop     outcomeKind = "stop"     // any state: the context has ended or the sink is closed
 )
 

@@ -48,14 +48,15 @@ type Status struct {
 	SeedErr error
 	// Relists counts lists by reason, without ReasonCold. A list that was aborted and begun again counts twice.
 	Relists map[Reason]int
-	// LastRelist is the reason of the newest of the Relists.
+	// LastRelist is the reason of the newest list that Relists counts.
 	LastRelist Reason
-	// NoLookups is why objects cannot be looked up one by one; "" while they can. Without look-ups a server that was
-	// rewound and has overtaken the stream goes unnoticed.
+	// NoLookups is why the reflector cannot request single objects; "" while it can. Without these requests, a server
+	// that was restored from a backup and has since passed the stored resourceVersion goes unnoticed.
 	NoLookups string
 	// Skipped counts events and items that were not delivered: strays, and malformed objects or events.
 	Skipped int
-	// Stray is the error of the newest stray; see Options.Admit. It stays until a list has no strays.
+	// Stray is the error of the newest object of an unexpected type or scope; see Options.Admit. It stays until a list
+	// has only expected objects.
 	Stray error
 	// Unsharded explains why the server sends objects of other shards than Options.Shard, which are dropped. It is set by
 	// the first of these objects, and cleared by a list without any.

@@ -25,7 +25,7 @@ type stream struct {
 	w       watch.Interface
 	cancel  context.CancelFunc
 	timeout time.Duration
-	// begun is when the watch was requested. waitBegun is when the session began to wait for the next event.
+	// begun is when the watch was requested. waitBegun is when the session began to wait for the watch's next event.
 	begun, waitBegun time.Time
 	// messages counts the events and bookmarks of the watch; bookmarks counts only its bookmarks.
 	messages, bookmarks int

@@ -16,9 +16,9 @@ import (
 // lost the history.
 type tail struct {
 	l *list
-	// st is the open watch; nil if there is none.
+	// st is the open watch beside the list; nil if none is open.
 	st *stream
-	// opening is the watch request in progress; nil if there is none.
+	// opening is the watch request in progress; nil if none is in progress.
 	opening *opening
 	// timer fires when an open watch has been silent for too long, or when the next watch may be opened.
 	timer   clock.Timer
@@ -72,7 +72,7 @@ func (t *tail) accept(ctx context.Context, a opened) {
 	t.setTimer(t.limit())
 }
 
-// events returns the open watch's channel; nil if there is none.
+// events returns the channel of the open watch; nil if none is open.
 func (t *tail) events() <-chan watch.Event {
 	if t.st == nil {
 		return nil
@@ -186,12 +186,12 @@ func (t *tail) alarm(ctx context.Context) {
 	t.start(ctx)
 }
 
-// limit returns how long the open watch may be silent.
+// limit returns how long the watch beside the list may deliver nothing before it counts as dead.
 func (t *tail) limit() time.Duration {
 	return t.l.s.watching.silence.Limit(t.st.draining(), t.l.fold.RV)
 }
 
-// setTimer replaces the timer.
+// setTimer stops the current timer and starts one with the duration d.
 func (t *tail) setTimer(d time.Duration) {
 	t.stopTimer()
 	t.timer = t.l.s.o.Clock.NewTimer(d)
@@ -204,7 +204,7 @@ func (t *tail) stopTimer() {
 	}
 }
 
-// timerC returns the timer's channel; nil if there is no timer.
+// timerC returns the channel of the current timer; nil if no timer runs.
 func (t *tail) timerC() <-chan time.Time {
 	if t.timer == nil {
 		return nil

@@ -102,8 +102,8 @@ func (g *guards) lookUpsAfter(e ending, accepted time.Time) int {
 	return 0
 }
 
-// swiftly is the maximum time between two watches after which the server counts as the same: an API server cannot be
-// stopped, restored and started so quickly.
+// swiftly is the maximum time between two watches after which the server counts as the same one. An API server cannot
+// be stopped, restored from a backup and started so quickly.
 const swiftly = time.Second
 
 // guard runs once a watch has been accepted, before any of its events is delivered. It checks whether the newest stored
@@ -153,7 +153,7 @@ func (g *guards) guard(ctx context.Context) outcome {
 	// The checks delayed the watch: an end after its time-out must not count as a lost connection.
 	g.s.watching.stream.slow = g.slow
 	g.slow = !g.s.watching.stream.waitBegun.Before(g.s.watching.stream.begun.Add(g.s.watching.stream.timeout))
-	g.s.healthy() // clears the error of a request that was overdue
+	g.s.healthy() // clears the error of a request that did not return in time
 	return outcome{}
 }
 
@@ -283,7 +283,7 @@ func (g *guards) verifyHook(ctx context.Context, lost time.Time) (Reason, error)
 // returns the server's resourceVersion too.
 const noSuchObject = "larder-probe-of-the-resourceversion"
 
-// errTooLong is the error of a request for one object whose retry would time out again.
+// errTooLong is the error of a request for one object that timed out, if a retry would time out again.
 var errTooLong = errors.New("one object takes longer to come than its request may last")
 
 // probe requests and returns the server's resourceVersion, by a list with limit=1.

@@ -15,9 +15,9 @@ import (
 	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
-// watching is the state of the session's watch.
+// watching is the state of the session's watch, and of the one before it.
 type watching struct {
-	// stream is the open watch; nil if there is none.
+	// stream is the open watch; nil if none is open.
 	stream *stream
 	// opening is a watch request in progress that a list has started; its watch becomes the stream. nil if there is
 	// none.
@@ -140,7 +140,7 @@ func (s *session) consume(ctx context.Context) outcome {
 	}
 }
 
-// silenceLimit returns how long the open watch may be silent.
+// silenceLimit returns how long the open watch may deliver nothing before the server is probed.
 func (s *session) silenceLimit() time.Duration {
 	if s.guards.exact && s.pos.State == Drain {
 		return explainTime
@@ -203,7 +203,7 @@ func (s *session) contradicts(ev watch.Event) bool {
 	return s.r.firstContradiction()
 }
 
-// identityOf returns the reference to an event's object, as complete as possible.
+// identityOf returns the reference (key, UID, resourceVersion) of an event's object, as far as its fields are known.
 func identityOf(ev watch.Event) entry.ObjectRef {
 	ref, _ := gate.Identify(ev.Object)
 	return ref

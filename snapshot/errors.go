@@ -20,7 +20,7 @@ var (
 	ErrIdentity = errors.New("the snapshot cannot be decrypted with what was given")
 )
 
-// Errors of reading.
+// Errors of reading an open snapshot.
 var (
 	// ErrDamaged: the bytes of the file are not the ones that were written; see DamageError.
 	ErrDamaged = errors.New("the snapshot is damaged")
@@ -30,7 +30,7 @@ var (
 	ErrUndecodable = errors.New("an object of a type that this program does not know")
 )
 
-// Errors of writing.
+// Errors of writing a snapshot.
 var (
 	// ErrOrder: the keys of a Source are not in ascending order, or a collection occurs twice.
 	ErrOrder = errors.New("out of order")
@@ -48,7 +48,7 @@ type DamageError struct {
 	// Collection, First and Last name the collection and the first and last keys of the block; empty if unknown.
 	Collection  string
 	First, Last string
-	// Reason describes the damage.
+	// Reason describes the damage as text.
 	Reason string
 	// Err is the error of the failed read, if reading failed without other damage; may be nil.
 	Err error
@@ -74,7 +74,7 @@ func (e *DamageError) Error() string {
 	return b.String()
 }
 
-// Unwrap returns ErrDamaged, and Err if there is one.
+// Unwrap returns ErrDamaged, and the error of the failed read if there is one.
 func (e *DamageError) Unwrap() []error {
 	if e.Err != nil {
 		return []error{ErrDamaged, e.Err}
@@ -117,7 +117,7 @@ func (e *MissingError) Error() string {
 	return b.String()
 }
 
-// Unwrap returns Damage, each of which wraps ErrDamaged.
+// Unwrap returns the DamageError of each damaged block; each wraps ErrDamaged.
 func (e *MissingError) Unwrap() []error {
 	all := make([]error, len(e.Damage))
 	for i, d := range e.Damage {

@@ -35,14 +35,14 @@ type OpenOptions struct {
 
 // File is an open snapshot file. Reads use its index and verify each block. Any number of goroutines may use it.
 type File struct {
-	in     io.ReaderAt // the decrypted file
+	in     io.ReaderAt // the file's contents, decrypted
 	size   int64       // size of the decrypted file
 	closer io.Closer   // closes the underlying file; nil if there is nothing to close
 	source string      // the name of the file in messages
 	maxAge time.Duration
 
 	manifest Manifest
-	parts    []part         // one for each of manifest.Collections
+	parts    []part         // one for each collection of the manifest, in the same order
 	byID     map[string]int // Identity.ID → index in parts
 	blocks   int            // number of blocks of all collections
 	// documents locates the documents about the API server that the manifest names, by name.
@@ -56,7 +56,7 @@ var _ Source = (*File)(nil)
 // end is its end.
 type part struct {
 	begin, index, end int64
-	digest            string // SHA-256 of the index
+	digest            string // SHA-256 of the index's bytes
 	number            int    // number of the collection's first block, counted over the whole file
 }
 
@@ -186,7 +186,7 @@ func (f *File) scan(ctx context.Context, id entry.Identity, k keyRange, fn func(
 	}
 	missing := &MissingError{Collection: f.name(n)}
 	blocks, err := f.index(n)
-	if err != nil { // without its index, no block of the collection can be read
+	if err != nil { // the index is damaged, so no block of the collection can be read
 		if err := missing.add(err, 0); err != nil {
 			return err
 		}

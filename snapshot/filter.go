@@ -35,7 +35,7 @@ func (f Filter) Empty() bool {
 type filter struct {
 	Filter
 	query query.Query
-	// decodes is true if the filter needs decoded objects.
+	// decodes is true if a label or field selector needs decoded objects.
 	decodes bool
 }
 

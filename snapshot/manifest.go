@@ -29,7 +29,7 @@ type Header struct {
 	// values that it lacks for that reason.
 	Filter    *Filter    `json:"filter,omitempty"`
 	Redaction *Redaction `json:"redaction,omitempty"`
-	// LeftOut has, for people, an entry for each collection that was left out of the snapshot, with the reason.
+	// LeftOut has, as text for people, an entry for each collection that the save left out, with the reason.
 	LeftOut []string `json:"leftOut,omitempty"`
 }
 
@@ -46,7 +46,7 @@ type Collection struct {
 	Complete bool `json:"complete,omitempty"`
 	// MustRelist is the reason why the collection cannot be resumed; empty if it can. Filters and redactions set it.
 	MustRelist string `json:"mustRelist,omitempty"`
-	// LastContact is the time of the last answer of the server; zero means unknown.
+	// LastContact is when the API server last confirmed or changed the collection; zero means unknown.
 	LastContact time.Time `json:"lastContact,omitzero"`
 	// Filtered and Redacted describe, for people, the objects and values left out, an entry for each rule; empty for none.
 	Filtered []string `json:"filtered,omitempty"`
@@ -94,16 +94,16 @@ func (c Collection) SecretsRedacted() bool {
 // Manifest describes a snapshot and its collections.
 type Manifest struct {
 	Header
-	// Format is the version of the file's format.
+	// Format is the version of the snapshot's file format.
 	Format uint32
 	// Encrypted is true if the file is encrypted.
 	Encrypted bool
-	// Digest is a SHA-256 that covers the whole contents.
+	// Digest is the SHA-256 of the catalog, which contains the digests of all parts, so it covers the whole contents.
 	Digest [sha256.Size]byte
 	// SignatureKey is the id of the signing key that the snapshot claims, as minisign prints it; empty without a
 	// signature. It is verified only if OpenOptions.SignedBy was given.
 	SignatureKey string
-	// Collections are in the order of the file.
+	// Collections describes the collections of the snapshot, in the order of the file.
 	Collections []Collection
 	// Documents are the names of the documents about the API server, in the order of the file. File.Document reads one.
 	Documents []string

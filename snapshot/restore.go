@@ -25,25 +25,25 @@ type RestoreOptions struct {
 	// Secrets restores Secrets and other sealed collections even to a store that does not seal them. Default: that store
 	// gets redacted Secrets only. A store with keys seals the kinds that the saved store sealed.
 	Secrets bool
-	// Import has the options of the new store.
+	// Import has the options of the store that Restore creates.
 	Import store.ImportOptions
-	// Progress is called with the progress. May be nil.
+	// Progress, if set, is called with the progress of the restore.
 	Progress func(Progress)
 }
 
 // Restored is the result of Restore.
 type Restored struct {
-	// Collections are the restored collections. A collection with MustRelist set is listed before it is synced.
+	// Collections are the restored collections. An informer lists a collection with MustRelist set before it is synced.
 	Collections []Collection
 	Objects     int
-	// Bytes is the sum of the payloads.
+	// Bytes is the sum of the sizes of all restored payloads.
 	Bytes int64
 	// LeftOut has an entry for each collection of the snapshot that was not restored, with the reason. Keys of service
 	// accounts that were not restored have an entry too, which begins with "document ".
 	LeftOut []string
 }
 
-// LeftOutCollections are the entries of LeftOut about collections.
+// LeftOutCollections returns the entries of LeftOut that are about collections, without those about documents.
 func (r Restored) LeftOutCollections() []string { return collectionsOf(r.LeftOut) }
 
 // redactedTransform is the prefix of the stored transform version (Attributes.Transform) of a redacted collection. No
@@ -64,7 +64,7 @@ func Restore(ctx context.Context, path, storePath string, o RestoreOptions) (Res
 	if err != nil {
 		return Restored{}, fmt.Errorf("restore: %w", err)
 	}
-	defer func() { _ = f.Close() }() // opened for reading
+	defer func() { _ = f.Close() }() // the file was opened for reading, so an error of Close does not matter
 	i, err := store.NewImport(ctx, storePath, o.Import)
 	if err != nil {
 		return Restored{}, fmt.Errorf("restore: %w", err)

@@ -40,7 +40,7 @@ type SaveOptions struct {
 	// Accept receives the result of a save to a path before the file gets its name. Its error fails the save, which then
 	// leaves nothing. May be nil.
 	Accept func(Saved) error
-	// Progress is called with the progress. May be nil.
+	// Progress, if set, is called with the progress of the save.
 	Progress func(Progress)
 
 	pageSize int64 // number of objects in a page of a live server's list, for tests; 0 means the constant listPage
@@ -63,11 +63,11 @@ type Saved struct {
 	// Collections are the saved collections.
 	Collections []Collection
 	Objects     int
-	// Bytes is the sum of the payloads, Size the size of the snapshot.
+	// Bytes is the sum of the sizes of all saved payloads. Size is the size of the snapshot file.
 	Bytes int64
 	Size  int64
-	// Refused has the collections whose list a live server refused (Listing.Optional). In the snapshot they are not
-	// Complete.
+	// Refused has the collections that a live server refused to list (Listing.Optional). In the snapshot these
+	// collections are empty and not Complete.
 	Refused []Refused
 	// LeftOut has an entry for each collection that was not saved, with the reason: the entries of Header.LeftOut, and
 	// Secrets of an unencrypted snapshot. An unreadable document has an entry too, which begins with "document ".
@@ -77,7 +77,7 @@ type Saved struct {
 // leftOutDocument begins an entry in LeftOut that is about a document, not a collection.
 const leftOutDocument = "document "
 
-// LeftOutCollections are the entries of LeftOut about collections.
+// LeftOutCollections returns the entries of LeftOut that are about collections, without those about documents.
 func (s Saved) LeftOutCollections() []string { return collectionsOf(s.LeftOut) }
 
 func collectionsOf(leftOut []string) []string {

@@ -102,7 +102,7 @@ func (j *saving) header(all []Collection) Header {
 	return h
 }
 
-// clusterOf returns the cluster id that all collections with a known id share, or "".
+// clusterOf returns the cluster id that all collections with a known id have in common; "" if they differ.
 func clusterOf(all []Collection) (id string) {
 	for _, c := range all {
 		switch one := c.Attributes.ClusterID; {
@@ -127,7 +127,7 @@ func (j *saving) leavesOut(c Collection) string {
 	return ""
 }
 
-// collection writes one collection.
+// collection writes the selected records of one collection to the snapshot.
 func (j *saving) collection(ctx context.Context, out *writer, c Collection) error {
 	if err := out.Begin(c.Identity); err != nil {
 		return err

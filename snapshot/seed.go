@@ -149,7 +149,7 @@ func narrower(has, want entry.Identity) string {
 // another form.
 var serverFields = []string{"source", "status.successful", "spec.hostNetwork", "spec.unschedulable"}
 
-// seedOf returns the part of a collection that the request covers, in its representation.
+// seedOf returns a seed with those objects of a collection that the request covers, in the requested representation.
 func (f *File) seedOf(c Collection, want seed.Request) (*seed.Seed, error) {
 	d := NewDecoder(c)
 	k := keyRange{}

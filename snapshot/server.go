@@ -153,11 +153,11 @@ func (s *liveSource) withState(c Collection) Collection {
 // listPage is the number of objects in a page of a live server's list. A relist of an informer uses the same number.
 const listPage = 2000
 
-// listSizes are the page sizes with which a collection is listed in turn, in multiples of the first size. 0 is one page
-// for all objects, which cannot expire.
+// listSizes are the page sizes that are tried in turn for a collection, in multiples of the first size. 0 means one
+// page with all objects, which cannot expire.
 var listSizes = []int64{1, 5, 0}
 
-// errExpired: the server has compacted the resourceVersion of the first page.
+// errExpired: the server has compacted the resourceVersion of the list's first page before the list ended.
 var errExpired = errors.New("the server has forgotten the resourceVersion of the list while it was read")
 
 // retry reports whether the save may succeed if it starts again with larger pages for the current collection. If so, it

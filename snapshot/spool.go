@@ -19,7 +19,7 @@ type spool struct {
 	named bool
 }
 
-// newSpool creates a spool in the directory of the named file.
+// newSpool creates the temporary file in the directory of the named file.
 func newSpool(name string) (*spool, error) {
 	key, err := age.GenerateX25519Identity()
 	if err != nil {

@@ -13,7 +13,8 @@ const maxProblems = 1000
 
 // Report is the result of Verify.
 type Report struct {
-	// Collections and Objects count the verified ones, and Bytes is the sum of the payloads.
+	// Collections and Objects are the numbers of verified collections and objects. Bytes is the sum of the objects'
+	// payloads.
 	Collections int
 	Objects     int
 	Bytes       int64

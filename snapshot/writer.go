@@ -17,16 +17,16 @@ import (
 	"github.com/larder-dev/larder/snapshot/internal/layout"
 )
 
-// writerOptions are the options of newWriter. The zero value works.
+// writerOptions are the options of newWriter, which writes a snapshot. The zero value works.
 type writerOptions struct {
 	// Recipients are the age recipients for whom the snapshot is encrypted. Empty: it is not encrypted.
 	Recipients []age.Recipient
-	// Key signs the snapshot; nil: it is not signed.
+	// Key signs the snapshot. With nil the snapshot is not signed.
 	Key *minisign.PrivateKey
 
-	id      layout.ID // for tests; zero means random
-	block   int       // for tests; zero means layout.BlockTarget
-	version uint32    // for tests; zero means layout.Version
+	id      layout.ID // random id of the file, set only by tests; zero means a new random id
+	block   int       // size at which a block is closed, set only by tests; zero means layout.BlockTarget
+	version uint32    // version of the format, set only by tests; zero means layout.Version
 }
 
 // writer writes a snapshot to a stream. Begin, any number of Adds, and End write one collection. Document writes a
@@ -38,7 +38,7 @@ type writer struct {
 	compressor *layout.Compressor
 	id         layout.ID
 	target     int                  // size at which a block is closed
-	key        *minisign.PrivateKey // signs the snapshot; may be nil
+	key        *minisign.PrivateKey // signs the snapshot; nil without a signature
 
 	offset  int64
 	catalog catalog
@@ -84,7 +84,8 @@ func isText(id entry.Identity) bool {
 		id.FieldSelector, id.ShardSelector}, " "))
 }
 
-// Begin starts a collection. It fails with ErrOrder if the collection is already in the snapshot.
+// Begin starts the next collection of the snapshot. It fails with ErrOrder if the collection is already in the
+// snapshot.
 func (w *writer) Begin(id entry.Identity) error {
 	id, err := id.Canonical()
 	switch {

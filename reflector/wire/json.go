@@ -16,7 +16,7 @@ import (
 	"github.com/larder-dev/larder/internal/parallel"
 )
 
-// listJSON reads a list. Its metadata and kind may come before or after its items.
+// listJSON reads a list in JSON. The list's metadata and kind may come before or after its items.
 func listJSON(v *values, sent *codec.Sent) (*List, error) {
 	l := &List{}
 	items, has := texts{sent: sent, list: l}, false
@@ -186,7 +186,7 @@ func (v *values) member(name string, to any) error {
 	return nil
 }
 
-// eventJSON reads an event of a watch. It returns io.EOF at the end of the watch.
+// eventJSON reads one event of a watch in JSON. It returns io.EOF at the end of the watch.
 func eventJSON(v *values, sent *codec.Sent) (watch.Event, error) {
 	if _, err := v.peek(); err != nil {
 		return watch.Event{}, err
@@ -225,7 +225,8 @@ func eventJSON(v *values, sent *codec.Sent) (watch.Event, error) {
 
 var errNoObject = errors.New("the server sent an event without an object")
 
-// eventOf returns the event about an object. The object of a bookmark is decoded, for its annotations.
+// eventOf returns an event of type t with the object u, which stays undecoded. Only a bookmark's object is decoded, for
+// its annotations.
 func eventOf(t watch.EventType, u *entry.Undecoded, err error) (watch.Event, error) {
 	if err != nil {
 		return watch.Event{}, opaque(err)

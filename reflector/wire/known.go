@@ -6,14 +6,14 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// maxKnown is the maximum number of undecodable objects that are remembered.
+// maxKnown is the maximum number of listed objects that are remembered as undecodable.
 const maxKnown = 10_000
 
 // undecodable has the keys of listed objects that cannot be decoded. The list has reported these objects as errors, so
 // an event about one of them need not cause another list. It is safe for concurrent use.
 type undecodable struct {
 	mu   sync.Mutex
-	keys map[string]struct{} // guarded by mu
+	keys map[string]struct{} // guarded by mu; the keys of these objects
 }
 
 // listed records which objects of a list can be decoded.

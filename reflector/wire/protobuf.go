@@ -143,7 +143,7 @@ func (m *message) bytes(n int64) ([]byte, error) {
 	return b, nil
 }
 
-// listProtobuf reads a list.
+// listProtobuf reads a list in protobuf.
 func listProtobuf(r *bufio.Reader, sent *codec.Sent) (*List, error) {
 	l := &List{}
 	var head [len(magic)]byte
@@ -263,7 +263,7 @@ func (l *List) check(status metav1.Status, items bool) error {
 	return nil
 }
 
-// eventProtobuf reads an event of a watch. It returns io.EOF at the end of the watch.
+// eventProtobuf reads one event of a watch in protobuf. It returns io.EOF at the end of the watch.
 func eventProtobuf(r *bufio.Reader, scratch *[]byte, sent *codec.Sent) (watch.Event, error) {
 	var length [4]byte
 	if _, err := io.ReadFull(r, length[:]); err != nil {

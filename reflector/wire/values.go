@@ -96,7 +96,7 @@ func (v *values) next() ([]byte, error) {
 	}
 }
 
-// cutOff returns io.ErrUnexpectedEOF for io.EOF.
+// cutOff returns io.ErrUnexpectedEOF in place of io.EOF, and any other error unchanged.
 func cutOff(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF

@@ -38,7 +38,8 @@ var (
 // Requests makes the request for a list or, with o.Watch, for a watch.
 type Requests func(o metav1.ListOptions) *rest.Request
 
-// New returns a ListerWatcher that makes its requests with requests, and its objects with sent.
+// New returns a ListerWatcher. The function requests makes its requests, and sent makes undecoded objects of the
+// answers.
 func New(requests Requests, sent *codec.Sent) cache.ListerWatcherWithContext {
 	return &listWatch{requests: requests, sent: sent}
 }
@@ -109,7 +110,7 @@ func (w *listWatch) listOnce(ctx context.Context, o metav1.ListOptions) (*List, 
 	r := bufio.NewReaderSize(body, bufferSize)
 	l, err := w.list(r)
 	if err == nil {
-		// The rest is read, so that the connection can be used again.
+		// The rest of the body is read, so that the connection can be used again.
 		_, err = io.Copy(io.Discard, r)
 	}
 	if errors.Is(err, errNoList) {

@@ -35,7 +35,8 @@ const (
 	Removed Kind = "removed"
 	// Changed: the object has the same UID in both sources, and differs in a field that is not ignored.
 	Changed Kind = "changed"
-	// Replaced: the object was deleted, and a new one of the same name was created, with another UID.
+	// Replaced: both sources have an object of this name, with different UIDs: the object was deleted and created
+	// again.
 	Replaced Kind = "replaced"
 )
 
@@ -46,8 +47,8 @@ type Change struct {
 	// compared, its Identity is Overlap.Scope. It is Sealed if either collection is.
 	Collection snapshot.Collection
 	Key        string
-	// Before and After are the objects without the ignored fields; nil if the object does not exist or its type is
-	// unknown.
+	// Before and After are the two states of the object, without the ignored fields; nil if the object does not exist
+	// in that source, or its type is unknown.
 	Before, After *unstructured.Unstructured
 	// Patch is the JSON merge patch (RFC 7386) from Before to After. It is {} for equal objects, and for differences that
 	// a merge patch cannot express (a null field). It is nil for Added, Removed and unknown types.
@@ -60,7 +61,7 @@ type Report struct {
 	// OnlyInA and OnlyInB have the collections that exist in only one of the two sources. Their objects are not
 	// counted.
 	OnlyInA, OnlyInB []snapshot.Collection
-	// Overlaps has the pairs of collections that were compared only in their common part.
+	// Overlaps has the pairs of collections of which only the common part was compared, because their scopes differ.
 	Overlaps []Overlap
 }
 

@@ -78,16 +78,17 @@ func sameScope(a, b entry.Identity) bool {
 	return a == b
 }
 
-// Overlap is the common part of two collections of different scopes: one has all namespaces or objects, the other some.
+// Overlap is the common part of two collections of different scopes. One has all namespaces or all objects, the other
+// only some.
 type Overlap struct {
 	A, B snapshot.Collection
 	// Scope is the common part: the namespace and the selectors of the narrower collection.
 	Scope entry.Identity
 }
 
-// overlapOf returns the scope that both identities cover. ok is false if there is none or it is unknown: for different
-// shards, for metadata and whole objects, for two different selectors, and for a field selector that objects cannot
-// answer (decidable).
+// overlapOf returns the scope that both identities cover. ok is false if they have nothing in common, or if that is
+// unknown: for different shards, for metadata and whole objects, for two different selectors, and for a field selector
+// that needs the server (decidable).
 func overlapOf(a, b entry.Identity) (scope entry.Identity, ok bool) {
 	sameForm := a.Representation == b.Representation || a.Representation != entry.Metadata &&
 		b.Representation != entry.Metadata

@@ -33,23 +33,23 @@ type File interface {
 	Size() int64
 }
 
-// Info describes a file.
+// Info describes a file of a Files.
 type Info struct {
 	Name string
-	Size int64 // in bytes
+	Size int64 // size of the file in bytes
 }
 
 // Scheme returns the Files for a URL. file is the name of the file in the URL. It is empty if the URL is a repository,
 // whose path ends in a slash.
 type Scheme func(u *url.URL) (files Files, file string, err error)
 
-// ErrReadOnly: the URL allows reading only.
+// ErrReadOnly: snapshots at an HTTP URL can only be read.
 var ErrReadOnly = errors.New("snapshots at an HTTP URL can only be read; write to the directory or bucket behind it")
 
 // directory implements Files for a directory on the local disk.
 type directory string
 
-// diskFile is a file of a directory.
+// diskFile is an open file of a local directory.
 type diskFile struct {
 	*os.File
 	size int64

@@ -4,7 +4,7 @@ import "time"
 
 // Keep is a retention policy for a repository: it keeps each snapshot that any of its fields selects.
 type Keep struct {
-	// Last is the number of newest snapshots to keep.
+	// Last is the number of newest snapshots that are kept.
 	Last int
 	// Hourly, Daily and Weekly are numbers of hours, days and weeks (in UTC) whose newest snapshot is kept. Hours, days
 	// and weeks without a snapshot do not count.

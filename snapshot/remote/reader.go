@@ -56,11 +56,11 @@ type reader struct {
 	clock  time.Time
 	// Got is the number of bytes received, repeated ones included; counted is its value when waited was reset.
 	got, counted int64
-	whole        *os.File // guarded by mu; the whole file from a server without ranges
-	small        []byte   // guarded by mu; the whole file, if it fits into the first range
+	whole        *os.File // guarded by mu; a temporary file with all contents, from a server without range requests
+	small        []byte   // guarded by mu; all contents, if they fit into the first range
 }
 
-// body is an open response.
+// body is an open HTTP response, which is being read.
 type body struct {
 	io.ReadCloser
 	at     int64 // file offset of the next byte

@@ -22,8 +22,8 @@ import (
 // ErrStrays is exported as reflector.ErrStrays.
 var ErrStrays = errors.New("something else is listed than was asked for")
 
-// Gate decides which of the server's objects are delivered: by the requested type, scope and shard. It
-// counts the others.
+// Gate decides which of the server's objects are delivered to the sink: by Go type, scope and shard. It counts the
+// objects that it drops.
 type Gate struct {
 	o Options
 	DropCount
@@ -39,7 +39,7 @@ type Gate struct {
 
 // Options are the options of New.
 type Options struct {
-	// ExpectedType, Admit and Shard are the fields of reflector.Options.
+	// ExpectedType, Admit and Shard have the meaning of the same fields in reflector.Options.
 	ExpectedType runtime.Object
 	Admit        func(runtime.Object) error
 	Shard        sharding.Selector
@@ -77,9 +77,9 @@ func (p DropCount) Since(then DropCount) DropCount {
 	return DropCount{p.Strays - then.Strays, p.foreign.since(then.foreign)}
 }
 
-// Judge is called at the end of a list. by counts the dropped objects of the list; delivered is true if other objects
-// were delivered. It returns an error if the list is of another collection, so that it must not replace the stored
-// objects.
+// Judge is called at the end of a list. by counts the list's dropped objects; delivered is true if other objects were
+// delivered. It returns an error if the list looks like a list of a different collection, which must not replace the
+// stored objects.
 func (g *Gate) Judge(by DropCount, delivered bool) error {
 	switch {
 	case by.Strays > 0 && !delivered:
@@ -96,8 +96,8 @@ func (g *Gate) Judge(by DropCount, delivered bool) error {
 	return nil
 }
 
-// Check returns the object of an event, and whether the event can be delivered. Otherwise the event is logged and
-// counted; it does not advance the stream.
+// Check returns the reference to an event's object, and whether the event can be delivered. If not, the event is logged
+// and counted, and does not advance the stream's resourceVersion.
 func (g *Gate) Check(ctx context.Context, ev watch.Event) (entry.ObjectRef, bool) {
 	ref, err := g.RefOf(ev.Object)
 	if err == nil && ev.Type != watch.Deleted {
@@ -153,7 +153,7 @@ func (g *Gate) logSkipped(ctx context.Context, ref entry.ObjectRef, err error) {
 	}
 }
 
-// stray is the error for an object of another type or scope than requested.
+// stray is the error for an object that was not requested: of another type or scope.
 type stray struct {
 	error
 	// goType is true if the object has another Go type than expected. It does not prevent a resume (astray): a program
@@ -209,8 +209,8 @@ func Identify(obj runtime.Object) (entry.ObjectRef, error) {
 	return entry.RefOf(acc), nil
 }
 
-// checkType returns an error if got has another type than the example want. A nil want allows any type but Table, as in
-// client-go.
+// checkType returns an error if the object got has another type than the example want. If want is nil, every type but
+// Table is allowed, as in client-go.
 func checkType(want, got runtime.Object) error {
 	gvk := got.GetObjectKind().GroupVersionKind()
 	if gvk.Kind == "Table" && gvk.Group == metav1.GroupName {

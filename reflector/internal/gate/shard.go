@@ -13,7 +13,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// shardIgnored is the text of Status.Unsharded.
+// shardIgnored is the value of Status.Unsharded: the server sends objects of other shards.
 const shardIgnored = "the server, or the ListerWatcher, does not heed the shard selector " +
 	"(feature gate ShardedListAndWatch, off by default): " +
 	"what comes of other shards is left out here; if everything comes, the contents are right and only the traffic is " +
@@ -84,7 +84,7 @@ func shareOfUIDs(s sharding.Selector) (share float64) {
 	return min(share, 1)
 }
 
-// hashFraction returns the position of a hash in the space of hashes, from 0 to 1.
+// hashFraction returns the position of a hash among all possible hashes, as a number from 0 to 1.
 func hashFraction(hash string) (float64, error) {
 	if hash == "0x10000000000000000" {
 		return 1, nil

@@ -11,15 +11,16 @@ const (
 	// Agrees means that the server has the object in the stored state, or in a state whose resourceVersion cannot be
 	// compared.
 	Agrees Finding = "agrees"
-	// Changed means that the server has changed or deleted the object since the stored state. An event must follow.
+	// Changed means that the server has changed or deleted the object since the stored state. The watch must still
+	// deliver an event for that.
 	Changed Finding = "changed"
 	// Contradicts means that the server has another object, or another state of it, at a resourceVersion that the stream
 	// has passed. No stream leads from the stored state to the server's.
 	Contradicts Finding = "contradicts"
 )
 
-// Check judges one look-up. held is the stored object, from a stream that has been delivered up to the resourceVersion
-// at. got is the server's answer; found is false if the server does not have the object.
+// Check compares one stored object with the server's. held is the stored object, from a stream that has been delivered
+// up to the resourceVersion at. got is the server's object; found is false if the server does not have it.
 func Check(held entry.ObjectRef, at string, got entry.ObjectRef, found bool) Finding {
 	switch {
 	case !found:

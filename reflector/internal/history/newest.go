@@ -42,7 +42,7 @@ func (n *Newest) Put(ref entry.ObjectRef) {
 	}
 }
 
-// Find returns the reference to the object with that key, and whether n contains it.
+// Find returns the reference to the object with that key, and whether the list n contains it.
 func (n *Newest) Find(key string) (entry.ObjectRef, bool) {
 	i := slices.IndexFunc(n.Refs, func(r entry.ObjectRef) bool { return r.Key == key })
 	if i < 0 {
@@ -51,7 +51,7 @@ func (n *Newest) Find(key string) (entry.ObjectRef, bool) {
 	return n.Refs[i], true
 }
 
-// Remove removes the object with that key.
+// Remove removes the object with that key from the list.
 func (n *Newest) Remove(key string) {
 	n.Refs = slices.DeleteFunc(n.Refs, func(r entry.ObjectRef) bool { return r.Key == key })
 }

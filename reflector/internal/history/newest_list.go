@@ -18,20 +18,20 @@ func NewListNewest() *ListNewest {
 	return &ListNewest{touched: map[string]struct{}{}}
 }
 
-// Item adds an item of a page.
+// Item adds an item of one of the list's pages.
 func (l *ListNewest) Item(ref entry.ObjectRef) {
 	if _, ok := l.touched[ref.Key]; !ok {
 		l.items.Put(ref)
 	}
 }
 
-// Put adds the object of an ADDED or MODIFIED event.
+// Put adds the object of an ADDED or MODIFIED event during the list.
 func (l *ListNewest) Put(ref entry.ObjectRef) {
 	l.touch(ref.Key)
 	l.events.Put(ref)
 }
 
-// Remove removes the object of a DELETED event.
+// Remove removes the object of a DELETED event during the list.
 func (l *ListNewest) Remove(key string) {
 	l.touch(key)
 	l.events.Remove(key)

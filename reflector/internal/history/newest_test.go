@@ -75,8 +75,8 @@ func TestListNewest(t *testing.T) {
 	l := NewListNewest()
 	l.Item(ref("a", "1"))
 	l.Item(ref("b", "2"))
-	l.Remove("c") // deleted before its page arrives
-	l.Remove("a") // deleted after its page
+	l.Remove("c") // object c is deleted before its page arrives
+	l.Remove("a") // object a is deleted after its page has arrived
 	l.Put(ref("d", "11"))
 	l.Item(ref("c", "3"))
 	l.Item(ref("d", "4"))

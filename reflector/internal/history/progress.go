@@ -2,9 +2,10 @@ package history
 
 import "github.com/larder-dev/larder/entry"
 
-// Progress is how far a stream has been delivered. It never goes back. The zero value is a stream without a list.
+// Progress is the resourceVersion up to which a stream of events has been delivered. It never decreases. The zero value
+// is a stream that has no list yet.
 type Progress struct {
-	// RV is the resourceVersion from which a watch resumes.
+	// RV is the resourceVersion from which the next watch resumes.
 	RV string
 	// comparable is false if the resourceVersion of the list, or of a later event, could not be compared. Then RV is
 	// the resourceVersion of the list or of the last event. A watch of this run can resume from it, even though its
@@ -18,7 +19,7 @@ func At(rv string) Progress { return Progress{RV: rv, comparable: entry.Comparab
 // Comparable reports whether the stream's resourceVersion can be compared with others.
 func (c *Progress) Comparable() bool { return c.comparable }
 
-// Below reports whether a is lower than b. Both must be comparable.
+// Below reports whether resourceVersion a is lower than b. Both must be comparable.
 func Below(a, b string) bool { return entry.NewerRV(b, a) }
 
 // Max returns the higher resourceVersion, or b if a is not comparable.

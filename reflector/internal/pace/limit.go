@@ -62,8 +62,8 @@ func (l *Limit) Cut(asked int64, took time.Duration) {
 	l.Next, l.cutAt, l.hold, l.settled = max(asked>>by, l.Least), asked, l.penalty, false
 }
 
-// Arrived sets the limit after a page of n objects, with limit asked, that took the given time. meanSize is the mean
-// size of the objects; 0 if unknown.
+// Arrived sets the limit after a page of n objects has arrived. asked was the page's limit, took the duration of the
+// request. meanSize is the mean size of the objects in bytes; 0 if unknown.
 func (l *Limit) Arrived(asked int64, n int, meanSize int64, took time.Duration) {
 	l.Next, l.settled = asked, true
 	if int64(n) >= l.cutAt {

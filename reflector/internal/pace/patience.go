@@ -28,8 +28,8 @@ func (p *Patience) Time() time.Duration {
 	return min(RequestTimeout<<p.doublings, maxPatience)
 }
 
-// Learn adapts to the result and the duration of a request that cannot be made smaller. exhausted is true if more time
-// would not help: an API server or gateway cut off the answer, as they do after a minute, or maxPatience was not
+// Learn adapts the time-out to the result and the duration of a request for a single object. exhausted is true if more
+// time would not help: an API server or gateway cut off the answer, as they do after a minute, or maxPatience was not
 // enough.
 func (p *Patience) Learn(took time.Duration, err error) (exhausted bool) {
 	if err == nil || errors.Is(err, request.ErrPutOff) {

@@ -6,8 +6,8 @@ const (
 	// silenceLimit is how long a watch may deliver nothing until a probe checks whether the server has moved on.
 	// Servers send a bookmark once a minute.
 	silenceLimit = 150 * time.Second
-	// DrainTimeout is the timeoutSeconds of a watch that drains. The server sends a bookmark about two seconds before the
-	// time-out, so after one second.
+	// DrainTimeout is the timeoutSeconds of a watch that must receive a bookmark soon. The server sends the bookmark
+	// about two seconds before the time-out, that is, after one second.
 	DrainTimeout = 3 * time.Second
 	// drainGrace is the time beyond DrainTimeout after which a watch counts as silent, for a server that ignores the
 	// time-out.
@@ -20,13 +20,13 @@ const (
 // like a dead connection, since an event arrives only as a whole. If the watch is closed, the server sends the event to
 // the next watch from its first byte. So the next watch from the same resourceVersion may be silent for longer.
 type Silence struct {
-	// at is the resourceVersion of the last watch that was closed for its silence. doublings is how often the limit of a
-	// watch from there is doubled.
+	// at is the resourceVersion of the last watch that was closed because it delivered nothing. doublings is how often
+	// the permitted silence of a watch from there is doubled.
 	at        string
 	doublings int
 }
 
-// Limit returns how long a watch at rv may be silent. draining is true if its time-out is DrainTimeout.
+// Limit returns how long a watch from rv may deliver nothing. draining is true if the watch has the short DrainTimeout.
 func (q *Silence) Limit(draining bool, rv string) time.Duration {
 	switch {
 	case q.doublings > 0 && rv == q.at:

@@ -52,7 +52,7 @@ func Denied(err error) bool {
 func Rejected(err error) bool {
 	var odd *apierrors.UnexpectedObjectError
 	if errors.As(err, &odd) {
-		return true // an ERROR event whose object is not a Status
+		return true // an ERROR event whose object is not a Status, which has no known remedy
 	}
 	status, ok := apiStatus(err)
 	switch {
@@ -67,7 +67,8 @@ func Rejected(err error) bool {
 // Refused reports whether err says that the server does not accept the request's parameters.
 func Refused(err error) bool { return apierrors.IsBadRequest(err) || apierrors.IsInvalid(err) }
 
-// RefusesMetadata reports whether err may come from a list by metadata although a list of whole objects would succeed.
+// RefusesMetadata reports whether a list of whole objects might succeed although a list of metadata has failed with
+// err.
 func RefusesMetadata(err error) bool {
 	return Refused(err) || Denied(err) || apierrors.IsNotAcceptable(err) || apierrors.IsUnsupportedMediaType(err)
 }

@@ -13,9 +13,10 @@ type Block struct {
 	// Size is the size of the block's records in bytes. Stored is the size of the block in the file, which is smaller
 	// if it is compressed.
 	Size, Stored int
-	// Digest is the SHA-256 of the Stored bytes.
+	// Digest is the SHA-256 of the block's bytes in the file.
 	Digest Digest
-	// Offset is the offset of the block in the file. It is not in the index: blocks are contiguous.
+	// Offset is the offset of the block in the file. The index does not contain it, because blocks follow each other
+	// without gaps.
 	Offset int64
 }
 

@@ -8,24 +8,25 @@ import (
 	"hash/crc32"
 )
 
-// Version is the version of the format.
+// Version is the version of the snapshot file's format.
 const Version = 1
 
 // The magic numbers, sizes and limits of the format: snapshot/README.md explains them.
 const (
-	// Magic is the start of a file.
+	// Magic is the text at the start of a snapshot file.
 	Magic    = "\x89LARDER\n"
 	magicEnd = "\nREDRAL\x89"
 
 	idSize = 8
 	// DigestSize is the size of a SHA-256.
 	DigestSize = 32
-	// FooterSize is the size of a footer.
+	// FooterSize is the size of the footer at the end of a snapshot file, in bytes.
 	FooterSize = 8 + 4 + idSize + DigestSize + 4 + len(magicEnd)
-	// MaxPrologue bounds the prologue: magic, version, file id, length and text of the Larder version, CRC.
+	// MaxPrologue is the maximum size of the prologue: magic, version, file id, length and text of the Larder version,
+	// CRC.
 	MaxPrologue   = prologueFixed + MaxLarder + 4
 	prologueFixed = len(Magic) + 4 + idSize + 1
-	// MaxLarder bounds the text of the Larder version.
+	// MaxLarder is the maximum length of the text of the Larder version in the prologue.
 	MaxLarder = 255
 
 	// BlockTarget is the target size of the records in a block: the record that reaches this size is the block's last.
@@ -54,14 +55,14 @@ func NewID() (id ID) {
 	return id
 }
 
-// Prologue is the start of a file. It has the same layout in every version of the format.
+// Prologue is the start of a snapshot file. It has the same layout in every version of the format.
 type Prologue struct {
 	Version uint32
 	ID      ID
 	Larder  string
 }
 
-// Append appends the bytes of the prologue.
+// Append appends the encoded prologue to dst.
 func (p Prologue) Append(dst []byte) []byte {
 	start := len(dst)
 	dst = append(dst, Magic...)
@@ -74,7 +75,7 @@ func (p Prologue) Append(dst []byte) []byte {
 
 // Errors of ParsePrologue.
 var (
-	// ErrMagic: the data is not a snapshot.
+	// ErrMagic: the data does not begin like a snapshot.
 	ErrMagic = errors.New("there is no magic number")
 	// ErrPrologue: the data is a snapshot whose prologue is damaged.
 	ErrPrologue = errors.New("its first bytes are not what was written (checksum)")
@@ -99,7 +100,7 @@ func ParsePrologue(data []byte) (p Prologue, size int, err error) {
 	return p, text + 4, nil
 }
 
-// Footer is the end of a file.
+// Footer is the end of a snapshot file. It locates the catalog.
 type Footer struct {
 	// Catalog is the offset of the catalog in the file. Length is the catalog's size.
 	Catalog uint64
@@ -109,7 +110,7 @@ type Footer struct {
 	Digest Digest
 }
 
-// Append appends the FooterSize bytes of the footer.
+// Append appends the encoded footer, FooterSize bytes, to dst.
 func (f Footer) Append(dst []byte) []byte {
 	start := len(dst)
 	dst = binary.BigEndian.AppendUint64(dst, f.Catalog)
@@ -120,7 +121,7 @@ func (f Footer) Append(dst []byte) []byte {
 	return append(dst, magicEnd...)
 }
 
-// ParseFooter parses FooterSize bytes. ok is false if they are not a footer.
+// ParseFooter parses the last FooterSize bytes of a file. ok is false if they are not a footer.
 func ParseFooter(data []byte) (f Footer, ok bool) {
 	const sum = FooterSize - 4 - len(magicEnd)
 	if len(data) != FooterSize || !bytes.HasSuffix(data, []byte(magicEnd)) ||

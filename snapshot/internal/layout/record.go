@@ -22,12 +22,13 @@ func RecordSize(r entry.Entry) int {
 	return len(r.Key) + len(r.UID) + len(r.ResourceVersion) + len(r.Encoding) + len(r.Payload) + 5*binary.MaxVarintLen32
 }
 
-// LongestMark returns the length of the longest of UID, resourceVersion and encoding of r.
+// LongestMark returns the length of the longest of a record's UID, resourceVersion and encoding.
 func LongestMark(r entry.Entry) int {
 	return max(len(r.UID), len(r.ResourceVersion), len(r.Encoding))
 }
 
-// CutRecord cuts the first record off a block. Its payload is a slice of data.
+// CutRecord parses the first record of a block, and returns it and the rest of the block. Its payload is a slice of
+// data.
 func CutRecord(data []byte) (r entry.Entry, rest []byte, ok bool) {
 	var key, uid, rv, encoding []byte
 	for _, field := range []*[]byte{&key, &uid, &rv, &encoding, &r.Payload} {

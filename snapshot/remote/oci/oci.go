@@ -159,7 +159,7 @@ type inMemory struct{ *bytes.Reader }
 
 func (inMemory) Close() error { return nil }
 
-// layer returns the layer of the snapshot at a tag or digest.
+// layer returns the descriptor of the layer that is the snapshot, for a tag or digest.
 func (r *repository) layer(ctx context.Context, tag string) (ocispec.Descriptor, error) {
 	desc, body, err := r.repo.FetchReference(ctx, tag)
 	if err != nil {
@@ -189,7 +189,7 @@ func (r *repository) List(ctx context.Context) (all []remote.Info, err error) {
 		}
 		return nil
 	})
-	if err = plain(err); errors.Is(err, fs.ErrNotExist) { // the repository does not exist before the first push
+	if err = plain(err); errors.Is(err, fs.ErrNotExist) { // 404: the repository does not exist before the first push
 		return nil, nil
 	}
 	return all, err
@@ -228,7 +228,7 @@ func (r *repository) Put(ctx context.Context, name string, in io.ReadSeeker) err
 	return plain(r.repo.Tag(ctx, desc, strings.TrimSuffix(name, suffix)))
 }
 
-// describe computes the descriptor of a file, and seeks back to its beginning.
+// describe computes the OCI descriptor (size and digest) of a file, and seeks back to the file's beginning.
 func describe(in io.ReadSeeker) (ocispec.Descriptor, error) {
 	h := digest.Canonical.Digester()
 	size, err := io.Copy(h.Hash(), in)

@@ -28,7 +28,7 @@ import (
 type registry struct {
 	manifest []byte
 	blob     []byte // contents of the layer in answers, possibly altered
-	redirect string // target of a redirect for the layer; empty for none
+	redirect string // target of a redirect for requests of the layer; empty for no redirect
 }
 
 // newRegistry returns a registry with an undamaged snapshot.
