@@ -69,7 +69,7 @@ func wantDataKeys(t *testing.T, s *store.Store, want int) {
 	}
 }
 
-// TestRotation checks that after a new encryption key was put first, records under the old key can be read and new
+// TestRotation checks a new encryption key that is put first: records under the old key can still be read, and new
 // records are sealed under the new key. After Rekey the old key is not needed.
 func TestRotation(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
@@ -118,8 +118,8 @@ func TestRotation(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestSealingOverPlainText checks a store that gets an encryption key later: existing plain records stay readable, new
-// records are sealed, Info and the log report that plain records are left, and Rekey seals them.
+// TestSealingOverPlainText checks a store that gets an encryption key later: plain records stay readable, Info and the
+// log report them, new records are sealed, and Rekey seals all.
 func TestSealingOverPlainText(t *testing.T) {
 	for _, compression := range []store.Compression{store.NoCompression, store.Zstd} {
 		t.Run("compression "+string(compression), func(t *testing.T) {

@@ -63,7 +63,8 @@ func (st stamp) apply(m metav1.Object) {
 	}
 }
 
-// newObject encodes obj with the stamp. It does not modify obj, and keeps no memory of it except strings.
+// newObject encodes obj with the metadata of the stamp. It does not modify obj, and keeps none of its memory except
+// strings.
 func newObject(k *kind, obj runtime.Object, st stamp) (*object, error) {
 	if k.custom() {
 		return newCustomObject(k, obj, st)
@@ -126,7 +127,7 @@ var _ fields.Fields = (*object)(nil)
 // Has implements fields.Fields, the interface on which field selectors are evaluated.
 func (o *object) Has(string) bool { return true }
 
-// Get returns the value of a field that parseFieldSelector accepts.
+// Get returns the value of a field that may be used in a field selector.
 func (o *object) Get(field string) string {
 	switch field {
 	case fieldName:
@@ -141,7 +142,7 @@ func (o *object) Get(field string) string {
 	return ""
 }
 
-// shallowCopy returns obj as a struct of the kind's type. It can be stamped without changing obj.
+// shallowCopy returns obj as a struct of the kind's type. Setting metadata of the copy does not change obj.
 func (k *kind) shallowCopy(obj runtime.Object) (marshaler, error) {
 	fresh := reflect.New(k.typ)
 	copied, ok := fresh.Interface().(marshaler)
@@ -187,7 +188,7 @@ func (o *object) decode() (runtime.Object, error) {
 	return typed, typed.Unmarshal(o.raw)
 }
 
-// unstructured returns the object as a client that reads JSON sees it.
+// unstructured returns the object as a client that requests JSON receives it.
 func (o *object) unstructured() (*unstructured.Unstructured, error) {
 	body, err := o.standalone(asJSON)
 	if err != nil {

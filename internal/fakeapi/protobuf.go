@@ -26,7 +26,7 @@ func appendFieldHeader(dst []byte, field, length int) []byte {
 	return binary.AppendUvarint(dst, uint64(length))
 }
 
-// appendEnvelope appends raw as a runtime.Unknown with the magic number.
+// appendEnvelope appends the encoded object raw as a runtime.Unknown message, after the magic number.
 func appendEnvelope(dst []byte, apiVersion, kindName string, raw []byte) []byte {
 	dst = appendEnvelopeHeader(dst, apiVersion, kindName, len(raw))
 	return append(dst, raw...)

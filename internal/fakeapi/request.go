@@ -87,7 +87,7 @@ func groupVersionOf(parts []string) (gv schema.GroupVersion, rest []string, ok b
 	return gv, nil, false
 }
 
-// parse sets the fields that are derived from the path, the method and the query.
+// parse sets the fields of q that depend on the request's path, method and query.
 func (s *Server) parse(q *request, gv schema.GroupVersion, rest []string) error {
 	if rest[0] == "namespaces" && len(rest) > 2 && s.kinds[gv.WithResource(rest[2])] != nil {
 		q.namespace, rest = rest[1], rest[2:]

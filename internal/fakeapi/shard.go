@@ -13,8 +13,8 @@ var shardRange = regexp.MustCompile(
 	`^\s*shardRange\(\s*(object\.metadata\.(?:uid|namespace))\s*,\s*'(0x[0-9a-f]{16})'\s*,\s*` +
 		`'(0x[0-9a-f]{16}|0x10000000000000000)'\s*\)\s*$`)
 
-// parseShardSelector accepts the syntax of kube-apiserver's strict parser. As there, errors are no API statuses and
-// become a 500.
+// parseShardSelector accepts the syntax of kube-apiserver's strict parser. As in kube-apiserver, a syntax error is not
+// a 400 but a 500.
 func parseShardSelector(s string) (sharding.Selector, error) {
 	var ranges []sharding.ShardRangeRequirement
 	for term := range strings.SplitSeq(s, "||") {

@@ -32,7 +32,8 @@ func (s *storage) Snapshot() *Snapshot {
 	return snap
 }
 
-// Restore returns to a snapshot of a server with the same resources. Every connection is closed.
+// Restore sets the server back to a snapshot, which must be of a server with the same resources. Every connection is
+// closed.
 func (s *Server) Restore(snap *Snapshot) error {
 	running := s.http != nil
 	s.Stop()

@@ -12,8 +12,8 @@ type table struct {
 	kind    *kind
 	objects map[string]*object
 
-	// sorted is the state in key order before the changes to the keys in dirty. It is replaced, never modified, since
-	// pages and watches keep it.
+	// sorted is the list of objects in key order, without the changes to the keys in dirty. It is replaced, never
+	// modified, since list pages and watches still read it.
 	sorted []*object
 	dirty  map[string]struct{}
 
@@ -35,7 +35,7 @@ type event struct {
 	key string
 	// prev is the object before the write, nil if the write created it; cur is the object after it, nil if it was deleted.
 	prev, cur *object
-	// gone returns prev with the resourceVersion of the event, for watches that report the event as a deletion.
+	// gone returns the object before the write, at the event's resourceVersion, for watches that report DELETED.
 	gone func() (*object, error)
 }
 
@@ -57,7 +57,7 @@ func newTable(k *kind) *table {
 	}
 }
 
-// record applies a write, and trims the history to about keep events.
+// record adds a write to the table, and trims the history to about keep events.
 func (t *table) record(e *event, keep int) {
 	if e.cur != nil {
 		t.objects[e.key] = e.cur

@@ -22,9 +22,10 @@ type watcher struct {
 	table *table
 	// next is the number of the next event of the table's log to send; guarded by storage.mu.
 	next uint64
-	// base is the resourceVersion that events and bookmarks must exceed.
+	// base is the resourceVersion after which the watch begins: it sends only newer events.
 	base uint64
-	// initial is the state to send first. If awaiting is true, a bookmark at awaited or later must mark its end.
+	// initial is the list of objects that is sent first. If awaiting is true, a bookmark at resourceVersion awaited or
+	// later must mark the end of the list.
 	initial  []*object
 	awaiting bool
 	awaited  uint64
@@ -32,8 +33,8 @@ type watcher struct {
 	bookmarks uint64
 	broken    Break
 	timetable timetable
-	// sent counts events without bookmarks. counted is the part of sent that was passed to counter, which happens at
-	// each flush.
+	// sent is the number of sent events, without bookmarks. counted is the number of these that were added to counter, at
+	// the last flush.
 	sent, counted int
 	counter       func(n int)
 	frame         []byte
@@ -184,7 +185,8 @@ func (w *watcher) maybeBookmark(job work, now time.Time) {
 	}
 }
 
-// sendEvent sends an event as the request's selectors make it: added, modified, deleted, or nothing.
+// sendEvent sends an event as ADDED, MODIFIED or DELETED, depending on whether the selectors match the object before
+// and after it, or sends nothing.
 func (w *watcher) sendEvent(e *event) bool {
 	was, is := w.q.selects(e.prev), w.q.selects(e.cur)
 	switch {
@@ -254,7 +256,7 @@ func (w *watcher) fail(err error) {
 	w.flush()
 }
 
-// write buffers a frame; it returns false if the client has closed the connection.
+// write adds an event to the buffer. It returns false if the client has closed the connection.
 func (w *watcher) write(t watch.EventType, body []byte) bool {
 	if w.q.repr.protobuf() {
 		w.frame = appendWatchFrame(w.frame, string(t), body)
@@ -278,7 +280,7 @@ func (w *watcher) flush() {
 	if w.q.hijacked {
 		return
 	}
-	// Count first, so that a client that has received an event finds it counted.
+	// Count before sending, so that a client that has received an event finds it in the counts.
 	w.counter(w.sent - w.counted)
 	w.counted = w.sent
 	if len(w.frame) > 0 {

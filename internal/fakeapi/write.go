@@ -138,7 +138,8 @@ func (s *storage) create(k *kind, obj runtime.Object, namespace string) (*object
 	return o, nil
 }
 
-// nameAndNamespace returns the name and the namespace of a new object.
+// nameAndNamespace returns the name and the namespace of a new object, or an API error if they are not valid for the
+// kind.
 func nameAndNamespace(k *kind, m metav1.Object, namespace string) (string, string, error) {
 	name := m.GetName()
 	if name == "" {
@@ -213,7 +214,8 @@ func (s *storage) modify(
 var errConflict = errors.New(
 	"the object has been modified; please apply your changes to the latest version and try again")
 
-// checkUpdate fails if an update contradicts the stored object. It returns the creation time.
+// checkUpdate fails if an update has another UID or resourceVersion than the stored object. It returns the stored
+// creation time.
 func checkUpdate(old *object, obj runtime.Object) (metav1.Time, error) {
 	m, err := meta.Accessor(obj)
 	if err != nil {

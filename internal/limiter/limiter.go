@@ -65,7 +65,7 @@ type slots struct {
 type waiter struct {
 	failed  bool // whether the last attempt of the waiting client failed
 	granted chan struct{}
-	failure chan error // receives the error when the link goes down, for the down callback
+	failure chan error // the error of each failure of the link, with which the waiter calls its down callback
 }
 
 // New returns a Limiter whose link is up.
@@ -157,7 +157,7 @@ func (l *Limiter) Ended() {
 	}
 }
 
-// Received reports that the server has sent data: the link is up.
+// Received reports that the server has sent data, so the link is up and waiting clients may connect.
 func (l *Limiter) Received() {
 	if l == nil {
 		return
@@ -233,7 +233,8 @@ func (l *Limiter) maxConnectsLocked() int {
 	return 1
 }
 
-// dueLocked reports whether the state of the link allows the first waiter to connect now.
+// dueLocked reports whether the first waiter may connect now: the link is up, or the backoff has passed or does not
+// apply to that waiter.
 func (l *Limiter) dueLocked() bool {
 	return l.failures == 0 || l.others && !l.connects.queue[0].failed || !time.Now().Before(l.next)
 }

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestSilentSlots checks that a slot whose request has no answer for 250 ms does not count until it has one, and that
-// at most 64 slots do not count. kubernetes#101078, issue 38.
+// TestSilentSlots checks that a slot whose request has had no response for 250 ms does not count towards the limit
+// until it has one, and that this applies to at most 64 slots (kubernetes#101078, issue 38).
 func TestSilentSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New()
