@@ -210,8 +210,7 @@ func TestRekeyKeepsTheState(t *testing.T) {
 	}
 }
 
-// TestRewriteSealsAnew checks that a rewriting list, which replaces all stored records, leaves no record under an old
-// key.
+// TestRewriteSealsAnew checks that a list that replaces all stored records leaves none that an old key has sealed.
 func TestRewriteSealsAnew(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	old, fresh := mustKey(t, "old"), mustKey(t, "fresh")
