@@ -26,7 +26,7 @@ type Cluster interface {
 	Requests(ctx context.Context, userAgent string) (Requests, error)
 }
 
-// Requests counts one client's requests for pods, by cost.
+// Requests holds the numbers of one client's requests for pods, by type of request.
 type Requests struct {
 	// Lists is the number of lists, and Pages the number of requests for them.
 	Lists int

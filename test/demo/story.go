@@ -135,7 +135,7 @@ func (s *story) start(ctx context.Context, step string, policy informer.SyncPoli
 	})
 }
 
-// measure returns the figures of a start of Larder.
+// measure returns the figures (requests, bytes, duration) of a start of Larder.
 func (s *story) measure(ctx context.Context, l *larder, took time.Duration) (Measure, error) {
 	m := Measure{Synced: true, Took: took, Received: l.client.received.Load(),
 		Objects: len(l.informer.GetStore().ListKeys())}

@@ -24,7 +24,7 @@ import (
 // example is a program of examples/ with its expected behaviour on a cluster.
 type example struct {
 	*cluster
-	// bin is the directory of the programs.
+	// bin is the directory with the programs of examples/. program is the name of this one.
 	bin, program string
 	args         []string
 	// namespaces are the watched namespaces; none means all.
@@ -152,7 +152,7 @@ func (e *example) checkFile(t *testing.T) {
 
 func (e *example) file() *file { return &file{path: filepath.Join(e.dir, "larder.db")} }
 
-// exampleRun is one run of an example.
+// exampleRun is one run of a program of examples/.
 type exampleRun struct {
 	*program
 	agent string

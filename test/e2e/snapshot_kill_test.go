@@ -114,7 +114,7 @@ func (k *killed) run(t *testing.T, kills int) {
 			}
 		})
 		select {
-		case <-done: // the second repetition runs
+		case <-done: // the child has run the job once, and repeats it
 		case <-p.done:
 			t.Fatalf("%s ended: %v\n%s", k.Do, p.err, p.stderr())
 		}

@@ -45,7 +45,7 @@ type soakWriter struct {
 	random   *rand.Rand
 	first    int
 	next     int               // number of the next pod to create
-	revision int               // number of the last write
+	revision int               // number of the last write, stored in the pod
 	versions map[string]string // resourceVersions of its pods, by key
 	writes   int
 	waited   time.Duration // total time from requests to answers

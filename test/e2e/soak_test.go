@@ -36,7 +36,7 @@ var shortSoak = soakRun{
 	residencies: []store.Residency{store.All, store.None},
 }
 
-// longSoak writes for twenty minutes.
+// longSoak is the soak test of twenty minutes, run with LARDER_SOAK=1.
 var longSoak = soakRun{
 	pods: 5000, laps: 114, warmUp: 6, perLap: 5000, residencies: shortSoak.residencies,
 }

@@ -20,7 +20,7 @@ var releases = []struct{ name, commit string }{
 	{"before changes had their time", "85c2f28c"},
 }
 
-// build builds the command at a commit.
+// build builds larder at a commit, and returns the path of the program.
 func build(t *testing.T, commit string) (path string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -110,7 +110,7 @@ type rolled struct {
 	changed map[string]string // kind of change by name, since a version that records times ran
 }
 
-// change updates ten ConfigMaps, deletes one and creates three.
+// change updates ten of the ConfigMaps in the cluster, deletes one and creates three.
 func (w *rolled) change() {
 	w.rounds++
 	value := fmt.Sprintf("round-%02d", w.rounds)

@@ -53,7 +53,7 @@ const (
 	listed     stepKind = iota // the whole state, by a list or by initial events
 	connected                  // a watch from rv was opened
 	event                      // one watch event
-	bookmarked                 // a bookmark at rv
+	bookmarked                 // a bookmark at resourceVersion rv
 	wrong                      // a violation of the watch protocol
 )
 

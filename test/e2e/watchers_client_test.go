@@ -39,7 +39,7 @@ func (s watchSpec) String() string {
 	return fmt.Sprintf("%+v", fields(s))
 }
 
-// selects reports whether the selection includes an object.
+// selects reports whether the client's selection includes an object with this namespace, name and label.
 func (s watchSpec) selects(namespace, name, color string) bool {
 	return (s.namespace == "" || s.namespace == namespace) && (s.name == "" || s.name == name) &&
 		(s.color == "" || s.color == color)
@@ -175,7 +175,7 @@ func (c *watchClient) connect(ctx context.Context) error {
 	return c.follow(w, c.rv == "")
 }
 
-// relist lists, page by page.
+// relist lists the client's selection page by page, and records the objects.
 func (c *watchClient) relist(ctx context.Context) error {
 	o := c.spec.options()
 	o.Limit = c.spec.limit

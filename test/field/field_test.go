@@ -28,7 +28,7 @@ func TestReports(t *testing.T) {
 	}
 }
 
-// TestReportsOfServers runs the trials of reports about caching servers.
+// TestReportsOfServers runs the trials that repeat bug reports about caching API servers.
 func TestReportsOfServers(t *testing.T) {
 	for report, try := range ReportsOfServers() {
 		t.Run(report, func(t *testing.T) { try(NewWorld(t, startFake(t))) })

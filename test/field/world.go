@@ -114,7 +114,7 @@ func newProxy(config *rest.Config) (*proxy, error) {
 	return p, nil
 }
 
-// note records the query of a request.
+// note records the query of a request for later checks.
 func (p *proxy) note(query url.Values) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

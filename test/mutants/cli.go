@@ -1,6 +1,6 @@
 package main
 
-// cliMutants break promises of the command line.
+// cliMutants are deliberate faults that break promises of larder's command line.
 var cliMutants = []mutant{
 	{
 		name: "cli/error-every-second", breaks: "An error that lasts is written once a minute.",

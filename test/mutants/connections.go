@@ -1,6 +1,6 @@
 package main
 
-// connectionMutants break promises about the number of network connections for many watches.
+// connectionMutants are deliberate faults that break promises about the number of network connections for many watches.
 var connectionMutants = []mutant{
 	{
 		name:   "limiter/all-connect-at-once",

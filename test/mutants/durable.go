@@ -1,6 +1,6 @@
 package main
 
-// durableMutants break promises of durable handlers. Their tests run whole informers.
+// durableMutants are deliberate faults that break promises of durable handlers. Their tests run whole informers.
 var durableMutants = []mutant{
 	{
 		name:   "durable/acknowledged-before-offered",

@@ -1,6 +1,6 @@
 package main
 
-// factsMutants break promises of internal/facts, and of the packages that read and write it.
+// factsMutants are deliberate faults in package internal/facts, and in the packages that read and write its data.
 var factsMutants = []mutant{
 	{
 		name: "facts/keys-of-another-cluster", breaks: "Keys of service accounts of another cluster do not stay.",

@@ -14,7 +14,7 @@ import (
 )
 
 func main() {
-	if len(os.Args) == 4 && os.Args[1] == cacheCommand { // started by the go command
+	if len(os.Args) == 4 && os.Args[1] == cacheCommand { // go has started this program as its build cache
 		if err := (buildCache{ordinary: os.Args[2], own: os.Args[3]}).serve(os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, "mutants: build cache:", err)
 			os.Exit(1)

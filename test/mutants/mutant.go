@@ -15,7 +15,7 @@ import (
 type mutant struct {
 	// name is the package and the fault, for example "fifo/unbounded".
 	name string
-	// breaks states the broken promise, in a sentence.
+	// breaks states, in a sentence, the promise that the fault breaks.
 	breaks string
 	// file is the file that the fault changes, relative to the root of the repository.
 	file string

@@ -1,6 +1,6 @@
 package main
 
-// namesMutants break promises about the meaning of resource names.
+// namesMutants are deliberate faults that break promises about the meaning of resource names.
 var namesMutants = []mutant{
 	{
 		name:   "names/any-group",

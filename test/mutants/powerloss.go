@@ -1,6 +1,7 @@
 package main
 
-// powerLossMutants omit a sync, so that data stay in the page cache.
+// powerLossMutants are deliberate faults that omit a sync to disk. Data in the page cache would then be lost with the
+// power.
 var powerLossMutants = []mutant{
 	{
 		name:   "powerloss/commit-no-sync",

@@ -1,6 +1,7 @@
 package main
 
-// storeDiskMutants break promises about the changelog, sealing and checksums of a file.
+// storeDiskMutants are deliberate faults that break promises about the changelog, sealing and checksums of a store
+// file.
 var storeDiskMutants = []mutant{
 	{
 		name:   "store/uid-change-without-tombstone",

@@ -1,6 +1,6 @@
 package main
 
-// storeIndexMutants break promises about the indexes of a file: their builds, and reads of them.
+// storeIndexMutants are deliberate faults in the building and reading of a store file's indexes.
 var storeIndexMutants = []mutant{
 	{
 		name:   "store/index-trusted-without-version",

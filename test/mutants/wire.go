@@ -1,6 +1,7 @@
 package main
 
-// wireMutants break promises about undecoded objects: in packages reflector/wire and codec, and in the store.
+// wireMutants are deliberate faults in the handling of undecoded objects: in packages reflector/wire and codec, and in
+// the store.
 var wireMutants = []mutant{
 	{
 		name:   "wire/escape-at-a-border",

@@ -1,6 +1,7 @@
 package main
 
-// wireAnswerMutants break checks of JSON answers to lists and watches, in package reflector/wire.
+// wireAnswerMutants are deliberate faults in the checks of JSON answers to lists and watches, in package
+// reflector/wire.
 var wireAnswerMutants = []mutant{
 	{
 		name:   "wire/cbor-asked-twice",

@@ -1,6 +1,6 @@
 package main
 
-// wireProtobufMutants break checks of protobuf answers, and the reaction to malformed ones.
+// wireProtobufMutants are deliberate faults in checks of protobuf answers, and in the reaction to malformed answers.
 var wireProtobufMutants = []mutant{
 	{
 		name:   "wire/length-one-behind-the-list",

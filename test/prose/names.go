@@ -34,7 +34,7 @@ type typeNames struct {
 // placeholders are package names in comments that stand for any package, or for a package of the reader's program.
 var placeholders = []string{"pkg", "package", "directory", "clientset", "externalversions"}
 
-// index holds the declarations of all packages.
+// index holds the declared names of all packages in the repository.
 type index struct {
 	fset *token.FileSet
 	dirs []*declared

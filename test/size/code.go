@@ -304,7 +304,7 @@ func (c *code) handsOver(from, to *function, field string) bool {
 	return c.touches(to, field)
 }
 
-// isField reports whether v is pkg.Type.field.
+// isField reports whether v is the struct field named pkg.Type.field.
 func (c *code) isField(v *types.Var, field string) bool {
 	parts := strings.Split(field, ".")
 	if len(parts) != 3 || v.Name() != parts[2] || v.Pkg() == nil || v.Pkg().Name() != parts[0] {

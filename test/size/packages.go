@@ -86,7 +86,7 @@ func (p *goPackage) public() bool {
 	return p.library() && p.name != "main" && !strings.Contains("/"+p.dir+"/", "/internal/")
 }
 
-// readPackages returns the packages of all trees.
+// readPackages returns the packages in the directories that are counted.
 func readPackages(root string) ([]*goPackage, error) {
 	var all []*goPackage
 	for _, tree := range trees {

@@ -51,7 +51,7 @@ var (
 	quoted  = regexp.MustCompile("`([^`]+)`")
 )
 
-// readWalks parses the function lists of the page.
+// readWalks parses the function lists of docs/architecture.md.
 func readWalks(path string) ([]*Walk, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -100,7 +100,7 @@ func runLarder(s *server, held sink, o reflector.Options) agent {
 				return open(ctx, after)
 			}
 		}
-		_ = reflector.New(l, held, o).Run(ctx) // Run ends with ctx
+		_ = reflector.New(l, held, o).Run(ctx) // Run ends when ctx ends
 	}
 }
 

@@ -5,7 +5,7 @@ import "time"
 // objects is the number of watched objects: pods of about 3 KB.
 const objects = 100_000
 
-// cost is the server's cost of one request.
+// cost is the API server's cost of one request: processor time, bytes and priority-and-fairness seats.
 type cost struct {
 	cpu   time.Duration
 	bytes float64
@@ -38,7 +38,7 @@ const (
 	pagedBytes = 118
 )
 
-// pageCost returns the cost of a page of n objects.
+// pageCost returns the server's cost of a page of n objects. The first page of a list is read from the watch cache.
 func pageCost(n int, first bool) cost {
 	c := cost{cpu: pageCPU + time.Duration(n)*objectCPU, bytes: float64(n) * pagedBytes, seats: pageSeats}
 	if first {

@@ -24,7 +24,7 @@ type processor struct {
 	timer   *time.Timer
 }
 
-// job is the work of one request.
+// job is the processor work of one simulated request.
 type job struct {
 	end  float64
 	done chan struct{}

@@ -52,7 +52,7 @@ func digits(value float64) string {
 // count formats a whole number with commas.
 func count(value float64) string { return english.Sprintf("%.0f", value) }
 
-// ratioText formats a ratio; "" for nil.
+// ratioText formats a ratio as text. It returns "" if the ratio was not measured (nil).
 func ratioText(ratio *float64) string {
 	if ratio == nil {
 		return ""
@@ -68,7 +68,7 @@ func Ratio(ratio float64) string {
 	return digits(ratio) + "×"
 }
 
-// Line formats the figures of one case.
+// Line formats the figures of one benchmark case in a line.
 func Line(s scenario.Scenario, result scenario.Result) string {
 	var parts []string
 	for _, m := range s.Metrics {

@@ -23,7 +23,7 @@ type Sample struct {
 
 // Record has the measurements of a benchmark.
 type Record struct {
-	// ID is the name of the file, without .json.
+	// ID is the name of the record's file, without .json.
 	ID string `json:"run"`
 	// Command is the command line that made the record, and Machine and Server its environment.
 	Command string `json:"command"`
@@ -58,7 +58,7 @@ type Asked struct {
 	Runs int `json:"runs"`
 	// Flags are the other flags of the command.
 	Flags string `json:"flags,omitempty"`
-	// Commit is git's description of the source.
+	// Commit is the output of git describe for the measured source.
 	Commit string `json:"commit,omitempty"`
 }
 
@@ -70,7 +70,7 @@ func (a Asked) Command(name, kind string, numbers ...int) string {
 		name, counts["pods"], counts["configmaps"], counts["widgets"], a.Runs, a.Flags))
 }
 
-// Cases summarizes the samples of a run, in their order.
+// Cases summarizes the samples of a benchmark run, in the order of the samples.
 func Cases(samples []Sample, asked Asked) []Case {
 	var cases []Case
 	for _, s := range samples {

@@ -29,7 +29,7 @@ type Row struct {
 	Met  *bool
 	// Missed is the factor by which the goal was missed, as text.
 	Missed string
-	// Command is the command to measure the row again.
+	// Command is the command with which the row's figures can be measured again.
 	Command string
 	// Commit is the commit of the measurement of Larder.
 	Commit string

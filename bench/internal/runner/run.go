@@ -81,7 +81,7 @@ func (o Options) groups() []group {
 	add := func(real bool, kind string, n int) {
 		g := group{real: real && !o.EmbeddedOnly, kind: load.KindOf(kind), n: n}
 		for _, s := range scenario.All() {
-			fits := s.Embedded != real || kind == "widgets" // a real server is too slow for so many widgets
+			fits := s.Embedded != real || kind == "widgets" // kube-apiserver is too slow for so many widgets
 			if slices.Contains(s.Kinds, kind) && fits && (o.Only == nil || o.Only.MatchString(s.Name)) {
 				g.scenarios = append(g.scenarios, s)
 			}

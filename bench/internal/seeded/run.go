@@ -31,7 +31,7 @@ type Options struct {
 	Changed int
 	// Runs is the number of starts for each fleet and each way of starting (list, seed). The ways take turns.
 	Runs int
-	// Embedded uses the embedded API server.
+	// Embedded is true if the embedded API server is used in place of kube-apiserver.
 	Embedded bool
 	// Profile is an absolute directory for profiles of the processes. Default: no profiles.
 	Profile string

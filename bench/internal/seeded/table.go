@@ -63,6 +63,6 @@ func writeTable(out io.Writer, results [][]measured) error {
 	return err
 }
 
-// middle returns the median of values, and latest the maximum.
+// middle returns the median of values. latest returns the maximum of values.
 func middle(values []float64) float64 { return report.Summarize(values).Median }
 func latest(values []float64) float64 { return slices.Max(values) }

@@ -20,7 +20,7 @@ type Options struct {
 	// Rate is the number of changes per second, and Last the duration of the changes.
 	Rate float64
 	Last time.Duration
-	// Hostile selects the function Hostile in place of Run.
+	// Hostile is true if the function Hostile is to be run in place of Run.
 	Hostile bool
 	// Runs is the number of lists on each server, and of groups of gets.
 	Runs int

@@ -18,7 +18,7 @@ import (
 
 // client holds the API clients of one measured informer.
 type client struct {
-	// rest reads the cluster's id and the schema's hash.
+	// rest reads the cluster's id and the hash of its schemas.
 	rest rest.Interface
 	// answers sends the requests whose answers Larder decodes itself, without client-go, as Larder's factories do.
 	answers rest.Interface

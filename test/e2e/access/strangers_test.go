@@ -30,7 +30,7 @@ const (
 	podName            = "private-pod"
 )
 
-// stranger is a client of larder without some permissions.
+// stranger is a client of larder that lacks some permissions.
 type stranger struct {
 	name, token string
 	// mayPods is true if this client may read the pods of the hidden namespace.
@@ -221,7 +221,7 @@ func answers(t *testing.T, config *rest.Config, token string) string {
 	return all.String()
 }
 
-// addresses counts the calls of dialFromAnother.
+// addresses counts the connections that dialFromAnother has made. Each uses a new local address.
 var addresses atomic.Uint32
 
 // dialFromAnother dials from a new loopback address each time, where the system permits it. larder delays its answers

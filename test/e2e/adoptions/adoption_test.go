@@ -11,9 +11,9 @@ type adoption struct {
 	name string
 	// module, version and sum identify the program's source. sum is its go.sum hash.
 	module, version, sum string
-	// main is the program's main package.
+	// main is the path of the program's main package.
 	main string
-	// tests are the packages whose unit tests need no cluster.
+	// tests are the program's packages whose unit tests need no cluster.
 	tests []string
 	// adapter is true for a controller-runtime manager, whose patch uses Larder's adapter.
 	adapter bool

@@ -61,7 +61,7 @@ func differences(a, b map[string]string) (names []string) {
 	return names
 }
 
-// packagesOf returns the packages of tests.
+// packagesOf returns the packages of the named tests, each once.
 func packagesOf(tests []string) (packages []string) {
 	for _, name := range tests {
 		pkg, _, _ := strings.Cut(name, " ")

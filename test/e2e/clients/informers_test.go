@@ -154,7 +154,7 @@ func (w *world) state() state {
 	return s
 }
 
-// informersChild is a process with informers.
+// informersChild is a child process that runs client-go's informers.
 type informersChild struct {
 	t     *testing.T
 	in    io.Writer

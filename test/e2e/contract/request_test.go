@@ -22,7 +22,7 @@ import (
 type Request struct {
 	Method string
 	Path   string
-	Query  string   // escaped, without ?
+	Query  string   // query parameters, escaped, without the question mark
 	Header []string // "Name: value"
 	Body   string
 	// Walk is true if the test also requests all following pages of the list.

@@ -52,7 +52,7 @@ func TestKubectl(t *testing.T) {
 	}
 }
 
-// kubeconfig writes a kubeconfig. kubectl keeps its cache beside it.
+// kubeconfig writes a kubeconfig for a server, and returns its path. kubectl keeps its cache in the same directory.
 func kubeconfig(t *testing.T, c *rest.Config) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "kubeconfig")

@@ -34,7 +34,7 @@ func (apiServer) LoseHistory(t *testing.T) {
 	}
 }
 
-// TestReports runs the trials of reports about informers.
+// TestReports runs the trials that repeat bug reports about informers.
 func TestReports(t *testing.T) {
 	for report, try := range field.Reports() {
 		t.Run(report, func(t *testing.T) { try(field.NewWorld(t, apiServer{})) })

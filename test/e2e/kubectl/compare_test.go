@@ -218,7 +218,7 @@ func older(want, got string, within time.Duration) bool {
 type answer struct {
 	Out     []string
 	Nothing string
-	// Error is the error text of a failed program.
+	// Error is the error message of a program that failed, or "".
 	Error string
 }
 

@@ -42,7 +42,7 @@ func newCreator(t *testing.T) *creator {
 	return newCreatorOf(t, server)
 }
 
-// newCreatorOf returns a creator for a server.
+// newCreatorOf returns a creator of objects in that API server.
 func newCreatorOf(t *testing.T, server *controlplane.ControlPlane) *creator {
 	t.Helper()
 	config := server.Config(controlplane.Writer)

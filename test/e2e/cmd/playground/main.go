@@ -41,7 +41,7 @@ func main() {
 	}
 }
 
-// untilSignal calls run, and cancels it at SIGINT or SIGTERM.
+// untilSignal runs the playground, and cancels its context at SIGINT or SIGTERM.
 func untilSignal(o options, out io.Writer) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
