@@ -24,8 +24,8 @@ var (
 	ErrSilent = errors.New("the watch is silent although the server has moved on: the connection is taken for dead")
 )
 
-// ErrStrays: the server sent an object that was not requested (Status.Stray wraps it). Or a list was aborted because it
-// had nothing but strays, or only objects of other shards.
+// ErrStrays: the server sent an object of another type or scope than requested; Status.Stray wraps it. It is also the
+// error of a list that was aborted because it had no other objects, or only objects of other shards.
 var ErrStrays = gate.ErrStrays
 
 // isDenied reports whether err persists until the server's configuration or the ListerWatcher's requests are changed,

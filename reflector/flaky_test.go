@@ -96,9 +96,9 @@ func (f *flakyLink) pass() {
 	}
 }
 
-// TestOvertakenRewindThroughAFlakyLink checks that every rewind is detected if the server is restored, and overtakes
-// the stream, while the connection is cut at random moments of the guards and the drains. (Issue 16, A13.)
-// LARDER_SOAK=1 makes 300 rounds.
+// TestOvertakenRewindThroughAFlakyLink checks a server that is restored from a backup and passes the stream's
+// resourceVersion, while the connection is cut at random times of each connect. Every restore is detected. (Issue 16,
+// A13.) LARDER_SOAK=1 makes 300 rounds.
 func TestOvertakenRewindThroughAFlakyLink(t *testing.T) {
 	rounds := 20
 	if os.Getenv("LARDER_SOAK") != "" {
@@ -149,8 +149,8 @@ func flakyRound(t *testing.T, r *rand.Rand) {
 	l.wait("equal after the rewind", l.equal)
 }
 
-// TestOvertakenRewindWhileItIsCompared checks that every rewind is detected if the server is restored, and overtakes
-// the stream, at a random moment of a start with a comparison.
+// TestOvertakenRewindWhileItIsCompared checks a server that is restored from a backup, and passes the stream's
+// resourceVersion, at a random time of a start with Options.Compare. Every restore is detected.
 func TestOvertakenRewindWhileItIsCompared(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

@@ -85,8 +85,8 @@ func TestTokenExpires(t *testing.T) {
 	})
 }
 
-// TestTokenExpiresAndTheWatchLags checks that a list with pages that are newer than the folded watch ends only when the
-// watch has reached them.
+// TestTokenExpiresAndTheWatchLags checks a list some of whose pages are newer than the watch beside it. The list ends
+// only when the watch has reached their resourceVersion.
 func TestTokenExpiresAndTheWatchLags(t *testing.T) {
 	for _, byBookmark := range []bool{false, true} {
 		t.Run(fmt.Sprintf("by bookmark %v", byBookmark), func(t *testing.T) {

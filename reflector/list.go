@@ -16,7 +16,8 @@ import (
 	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
-// list is one list in the state Relist. Pages and a folded watch go into one Replace:
+// list is one list in the state Relist. The sink receives pages, and events of a watch beside the list (the folded
+// watch), between BeginReplace and EndReplace:
 //
 //	page 1 (R1) ── page 2 (R1) ── … ── page n (R1, or later if its token had to be exchanged)
 //	     └─ watch from R1 ── events ── bookmarks ──►  ends once it has reached every page's resourceVersion
@@ -94,8 +95,8 @@ func (l *list) abort(ctx context.Context, o outcome) outcome {
 	return o
 }
 
-// run fetches pages and delivers events of the folded watch, until the list is complete (outcome listed) or must be
-// aborted.
+// run fetches pages and delivers events of the watch beside the list, until the list is complete (outcome listed) or
+// must be aborted.
 func (l *list) run(ctx context.Context) outcome {
 	l.pages.fetch(ctx, "")
 	for {
@@ -132,8 +133,8 @@ func (l *list) complete() bool {
 	return l.begun && l.pages.done && !l.ahead()
 }
 
-// ahead reports whether a page or a fetched object is newer than the resourceVersion of the folded watch. The list then
-// cannot end without the watch.
+// ahead reports whether a page or a fetched object is newer than the resourceVersion that the watch beside the list has
+// reached. The list then cannot end without the watch.
 func (l *list) ahead() bool {
 	return l.begun && l.fold.Comparable() && !l.fold.Reached(l.target)
 }

@@ -77,8 +77,8 @@ func TestListOnly(t *testing.T) {
 	}
 }
 
-// TestListOnlyAge checks that the state of a list over a thin link, without a watch beside it, is as old as its first
-// page. Before, it counted as of the end of the list. Issue 37.
+// TestListOnlyAge checks a list over a slow link, without a watch beside it: its objects count as old as the request
+// for its first page. Before, they counted as of the end of the list. Issue 37.
 func TestListOnlyAge(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(30)

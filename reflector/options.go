@@ -28,8 +28,8 @@ type Options struct {
 	// If the example is unstructured and has a kind, unstructured objects of other kinds are not delivered either.
 	// Default: the type is not checked.
 	ExpectedType runtime.Object
-	// Admit, if set, returns an error for an object that was not requested; that object is a stray too. It is not
-	// called for the object of a DELETED event.
+	// Admit, if set, returns an error for an object that was not requested; that object is then a stray, as an object
+	// of another type is. It is not called for the object of a DELETED event.
 	//
 	// Strays are logged, counted in Status.Skipped, shown by Status.Stray, and not delivered. A stray means that the
 	// ListerWatcher does not list the sink's collection, and that objects of it may be missing. So the sink receives no
@@ -52,10 +52,10 @@ type Options struct {
 	// metadata alone. A relist for ReasonExpired, ReasonStore or ReasonListOnly then lists metadata, and fetches only
 	// the objects that the sink does not hold in the listed state (Sink.Known), each by a field selector on its name.
 	// If they are more than a quarter of a page, that page and all following ones are listed whole. Admit is not called
-	// for objects that the sink holds. A fetched object may be newer than the list, or deleted: the list ends when its
-	// folded watch has reached the resourceVersion of every fetch. A failed fetch is repeated like a page, and the list
-	// does not end without it. Probes and look-ups use metadata too. Once refused, or once a fetch has another object
-	// as its answer, ListMetadata is not called again in this run, except after 403, 404 and 405, which may be
+	// for objects that the sink holds. A fetched object may be newer than the list, or deleted: the list ends when the
+	// watch beside it has reached the resourceVersion of every fetch. A failed fetch is repeated like a page, and the
+	// list does not end without it. Probes and look-ups use metadata too. Once refused, or once a fetch has another
+	// object as its answer, ListMetadata is not called again in this run, except after 403, 404 and 405, which may be
 	// temporary. The time-outs of its calls are those of the ListerWatcher's calls. Default: whole objects.
 	ListMetadata func(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error)
 	// MetadataPays, if set, is called before each list that would request metadata instead of whole objects. It returns
@@ -95,8 +95,8 @@ type Options struct {
 	// when ctx ends.
 	Seed func(ctx context.Context, after time.Time) (*seed.Seed, error)
 	// OnError, if set, is called by one goroutine with each error that ended a connection, before the reflector backs
-	// off. That includes 410s and errors of a watch that is folded into a list. While a request is overdue, it is
-	// called once with ErrOverdue.
+	// off. That includes 410s and errors of a watch that runs beside a list. While a request does not return after its
+	// time-out, it is called once with ErrOverdue.
 	OnError func(ctx context.Context, err error)
 	// OnLive, if set, is called with the new value when Status.Live has changed: by the goroutine that calls the sink,
 	// after Sink.Synced has returned. It must not block.

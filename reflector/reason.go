@@ -40,8 +40,9 @@ const (
 	ReasonUnreadable Reason = "Unreadable"
 	// ReasonBadEvent: the object of an event cannot be decoded, and every watch from the same resourceVersion meets it.
 	ReasonBadEvent Reason = "BadEvent"
-	// ReasonLeftOut: objects that could not be stored have to be delivered again, and cannot be looked up one by one. They
-	// are too many, the server refuses look-ups, or it sends no bookmarks that show that the watch has caught up.
+	// ReasonLeftOut: objects that could not be stored have to be delivered again, and the reflector cannot request them
+	// one by one. They are too many, the server refuses such requests, or it sends no bookmarks that show that the
+	// watch has caught up.
 	ReasonLeftOut Reason = "LeftOut"
 	// ReasonAudit: an audit found that the contents differ, or may differ, from the server's state, although the stream
 	// was not interrupted.
@@ -49,8 +50,9 @@ const (
 	// ReasonListOnly: the server lists the resource and refuses to watch it (403, 404, 405). It is listed every 30 to 60
 	// seconds until it can be watched.
 	ReasonListOnly Reason = "ListOnly"
-	// ReasonNotResumable: there is no resourceVersion to watch from. If the server gives none (some aggregated APIs), each
-	// reconnect lists. If it gives none that can be compared, each start lists. Or the last list had strays.
+	// ReasonNotResumable: there is no resourceVersion to watch from. If the server gives none (some aggregated APIs),
+	// each reconnect lists. If it gives none that can be compared, each start lists. Or the last list had objects of an
+	// unexpected type or scope.
 	ReasonNotResumable Reason = "NotResumable"
 )
 

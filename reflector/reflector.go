@@ -68,8 +68,8 @@ func (r *Reflector) Relist(reason Reason) {
 
 // Contradicted reports an event that cannot follow the sink's contents: its object has another UID than the stored
 // object of that key, or it is a MODIFIED or DELETED for a key without an object. That shows that the server was
-// rewound. Contradicted returns at once, with whether a list for ReasonRewound follows. At most one such list follows
-// per connection, so an inconsistent server does not cause endless lists.
+// restored from a backup. Contradicted returns at once, with whether a list for ReasonRewound follows. At most one such
+// list follows per connection, so an inconsistent server does not cause endless lists.
 //
 // The sink calls it only for events that it received with a resourceVersion, and not for events between BeginReplace
 // and EndReplace.

@@ -91,8 +91,9 @@ func TestEventOfAnotherObjectIsNotDelivered(t *testing.T) {
 	})
 }
 
-// TestListOfARewoundServer checks a list after a 410 from a server that was rewound meanwhile. Nothing can be looked up
-// before the list, so the list itself detects the rewind, and a list that compares bodies replaces it.
+// TestListOfARewoundServer checks a list after a 410 from a server that was restored from a backup meanwhile. No object
+// can be looked up before the list. So the list itself detects the restore, and another list that replaces every stored
+// object follows.
 func TestListOfARewoundServer(t *testing.T) {
 	for name, after := range map[string]struct {
 		change func(s *server)

@@ -161,7 +161,7 @@ func TestForeignEventsOfAList(t *testing.T) {
 }
 
 // TestGuardOfAShard checks that an object that has moved to another shard counts as deleted in this one. If no DELETED
-// event explains that, the server was rewound.
+// event explains that, the server was restored from a backup.
 func TestGuardOfAShard(t *testing.T) {
 	for _, supported := range []bool{true, false} {
 		for _, rewound := range []bool{false, true} {

@@ -16,8 +16,8 @@ const (
 	Drain State = "Drain"
 	// Watch is the healthy state: a watch is being opened or is open, and the stream has caught up with the server.
 	Watch State = "Watch"
-	// Relist receives a list: in pages, with a watch folded in if there is more than one; or from a watch that begins with
-	// all objects.
+	// Relist receives a list. It comes in pages, with a watch beside the list if there are several; or from a watch
+	// that begins with all objects.
 	Relist State = "Relist"
 	// Refused probes the server after it has refused several watches from the stored resourceVersion (see refusals.again).
 	// If the server has moved on, it will never serve that resourceVersion, and Relist follows; otherwise Backoff.

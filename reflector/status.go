@@ -53,7 +53,8 @@ type Status struct {
 	// NoLookups is why the reflector cannot request single objects; "" while it can. Without these requests, a server
 	// that was restored from a backup and has since passed the stored resourceVersion goes unnoticed.
 	NoLookups string
-	// Skipped counts events and items that were not delivered: strays, and malformed objects or events.
+	// Skipped counts events and items that were not delivered: objects of another type or scope than requested, and
+	// malformed objects or events.
 	Skipped int
 	// Stray is the error of the newest object of an unexpected type or scope; see Options.Admit. It stays until a list
 	// has only expected objects.

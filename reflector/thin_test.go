@@ -20,7 +20,7 @@ import (
 // thin is a ListerWatcher behind a link of 56 kbit/s: an answer or an event arrives when its last byte has arrived.
 type thin struct{ *server }
 
-// perMillisecond is the bandwidth of a thin link, in bytes per millisecond.
+// perMillisecond is the bandwidth of a link of 56 kbit/s, in bytes per millisecond.
 const perMillisecond = 7
 
 // carry waits for the transfer of size bytes, or until ctx ends.
@@ -51,8 +51,8 @@ func (l thin) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch
 	return thinned, nil
 }
 
-// thinWatch is a watch over a thin link. An event whose transfer has begun arrives even after the watch's time-out, as
-// with HTTP.
+// thinWatch is a watch over a link of 56 kbit/s. An event whose transfer has begun arrives even after the watch's
+// time-out, as with HTTP.
 type thinWatch struct {
 	watch.Interface
 	result chan watch.Event
@@ -260,7 +260,8 @@ func TestThinFold(t *testing.T) {
 	})
 }
 
-// TestThinResume checks a resume whose probe and look-ups take longer than a request's time-out.
+// TestThinResume checks a resume whose requests (the server's resourceVersion and single objects) take longer than a
+// request's time-out.
 func TestThinResume(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fillLarge(3, 1<<20)
@@ -298,8 +299,8 @@ func TestThinResumeCutByTheServer(t *testing.T) {
 	})
 }
 
-// TestThinResumeByMetadata checks that look-ups and the probe by metadata need no bodies: an object that is too large
-// for the link does not delay a resume, and the rewind check works.
+// TestThinResumeByMetadata checks that a resume requests only the metadata of single objects: an object that is too
+// large for the link does not delay the resume, and a restored server is still detected.
 func TestThinResumeByMetadata(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fillLarge(3, 600<<10)

@@ -184,7 +184,8 @@ func (s *session) unexplained(ev watch.Event) bool {
 }
 
 // contradicts reports whether ev contradicts one of the newest stored objects: its object has another UID, but no event
-// has deleted the stored object. Objects of other shards, and strays, are not stored, so they do not count.
+// has deleted the stored object. Events about objects that are not stored (of other shards, types or scopes) do not
+// count.
 func (s *session) contradicts(ev watch.Event) bool {
 	if ev.Type == watch.Bookmark {
 		return false

@@ -167,7 +167,7 @@ func (e stray) Unwrap() error { return e.error }
 // list with nothing but strays.
 func (e stray) Is(target error) bool { return target == ErrStrays }
 
-// Admit returns a stray error if Options.Admit refuses the object.
+// Admit returns an error of type stray if Options.Admit refuses the object.
 func (g *Gate) Admit(ref entry.ObjectRef, obj runtime.Object) error {
 	if g.o.Admit == nil {
 		return nil

@@ -15,10 +15,10 @@ const RequestTimeout = 90 * time.Second
 // of it over 56 kbit/s.
 const maxPatience = 12 * time.Minute
 
-// Patience is the time-out of a request that cannot be made smaller: a probe, a look-up, a page of the least limit.
-// Over a thin link one large object takes longer than RequestTimeout, and would be cut off again and again. The zero
-// value allows RequestTimeout. It only grows in a run: between two attempts at a large object, quick answers about
-// other objects say nothing about it.
+// Patience is the time-out of a request that cannot be made smaller: for the server's resourceVersion, for a single
+// object, or for a page of the lowest limit. Over a slow link one large object takes longer than RequestTimeout, and
+// would be cut off again and again. The zero value allows RequestTimeout. It only grows in a run: between two attempts
+// at a large object, quick answers about other objects say nothing about it.
 type Patience struct {
 	doublings int
 }
