@@ -29,8 +29,9 @@ type stream struct {
 	begun, waitBegun time.Time
 	// messages counts the events and bookmarks of the watch; bookmarks counts only its bookmarks.
 	messages, bookmarks int
-	// slow is true if checks of single objects delayed the reading of this watch beyond its time-out. Then an end of
-	// the watch after its time-out counts as in order, even though the session notices it late.
+	// slow is true if the checks of the previous watch's server, or the fetches of objects that the sink could not
+	// store during this watch, took longer than the watch's time-out. Then an end of this watch after its time-out
+	// counts as in order, even though the session notices it late.
 	slow bool
 	// resume is true if the watch resumes from a stored resourceVersion and has not been counted in Status.Resumes yet.
 	resume bool

@@ -39,7 +39,8 @@ type guards struct {
 	even bool
 	// noLookups is true once requests for single objects, by a field selector on the name, have turned out not to work.
 	noLookups bool
-	// slow is true if the last checks of the server took longer than the time-out of the watch that was open meanwhile.
+	// slow is true if the last checks of the server took longer than the time-out of the watch for which they were
+	// made.
 	slow bool
 	// probed is the field selector of the request for the server's resourceVersion (a list with limit=1); "" requests
 	// the first object.
@@ -150,7 +151,7 @@ func (g *guards) guard(ctx context.Context) outcome {
 		}
 	}
 	g.pending, g.s.watching.stream.waitBegun = false, g.s.o.Clock.Now()
-	// The checks delayed the watch: an end after its time-out must not count as a lost connection.
+	// If the previous checks took that long, so may these; otherwise every watch over a slow link would count as lost.
 	g.s.watching.stream.slow = g.slow
 	g.slow = !g.s.watching.stream.waitBegun.Before(g.s.watching.stream.begun.Add(g.s.watching.stream.timeout))
 	g.s.healthy() // clears the error of a request that did not return in time
