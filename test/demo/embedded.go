@@ -8,7 +8,7 @@ import (
 	"github.com/larder-dev/larder/internal/fakeapi"
 )
 
-// Embedded is the fake API server, in this process.
+// Embedded is a Cluster that runs the fake API server in this process.
 type Embedded struct{ server *fakeapi.Server }
 
 var _ Cluster = (*Embedded)(nil)

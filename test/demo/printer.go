@@ -57,7 +57,7 @@ func (p *printer) events(step *Step, format string) {
 	}
 }
 
-// String describes the changes in words.
+// String returns the numbers of created, updated and deleted objects in words.
 func (c changes) String() string {
 	return fmt.Sprintf("%s pods were changed, %s created, %s deleted", count(len(c.updated)), count(len(c.created)),
 		count(len(c.deleted)))

@@ -28,7 +28,7 @@ func TestStoryOnTheEmbeddedServer(t *testing.T) {
 	}
 }
 
-// checkReport checks the figures of each step.
+// checkReport checks the figures of each step in a report of the demo.
 func checkReport(t *testing.T, r Report) {
 	t.Helper()
 	if len(r.Steps) != 4 {

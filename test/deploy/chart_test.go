@@ -126,7 +126,7 @@ func as[T any](t *testing.T, u *unstructured.Unstructured) (object T) {
 	return object
 }
 
-// kinds returns the number of objects by kind.
+// kinds returns the number of rendered objects of each kind.
 func (r *release) kinds() map[string]int {
 	n := map[string]int{}
 	for _, u := range r.objects {

@@ -133,7 +133,7 @@ func (w *world) tryApply(t *testing.T, o metav1.PatchOptions, objects ...*unstru
 	return err
 }
 
-// remove deletes the objects.
+// remove deletes the objects from the API server.
 func (w *world) remove(t *testing.T, objects ...*unstructured.Unstructured) {
 	t.Helper()
 	for _, u := range objects {

@@ -22,7 +22,7 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// durableLog is a durable handler that records its changes.
+// durableLog is a durable handler that records the changes that it receives.
 type durableLog struct {
 	mu       sync.Mutex
 	received []consumer.Change // received changes; guarded by mu

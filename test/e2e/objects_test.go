@@ -41,7 +41,7 @@ func (c *cluster) createPods(t *testing.T, names []string) {
 	})
 }
 
-// touchPods changes each of the pods.
+// touchPods sets an annotation on each of the named pods.
 func (c *cluster) touchPods(t *testing.T, names []string, value string) {
 	t.Helper()
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"touched":%q}}}`, value)

@@ -88,7 +88,7 @@ func testSameVersions(t *testing.T, cp *controlplane.ControlPlane, past bool) {
 	}
 }
 
-// touch changes a pod and returns its new resourceVersion.
+// touch changes the named pod and returns its new resourceVersion.
 func (c *cluster) touch(t *testing.T, name, value string) int {
 	t.Helper()
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"touched":%q}}}`, value)

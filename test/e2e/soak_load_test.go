@@ -31,7 +31,7 @@ const soakDeletes = 20
 // heap.
 var soakBody = strings.Repeat("larder", 350)
 
-// soakLoad writes pods, and records the server's state.
+// soakLoad writes pods at a steady rate, and records their resourceVersions in the server.
 type soakLoad struct {
 	cluster *cluster
 	pods    int

@@ -302,7 +302,7 @@ func (m *servedMirror) disturb(t *testing.T, random *rand.Rand) {
 	wait(2 * time.Second)
 }
 
-// changer changes objects until stop.
+// changer creates, updates and deletes ConfigMaps until its method stop is called.
 type changer struct {
 	client  kubernetes.Interface
 	random  *rand.Rand
@@ -384,7 +384,7 @@ func (c *changer) stop(t *testing.T) (last int64) {
 	return last
 }
 
-// etcdChanges records the changes of etcd.
+// etcdChanges records all changes of ConfigMaps in etcd.
 type etcdChanges struct {
 	mu      sync.Mutex
 	changes []etcdChange // guarded by mu until await returns

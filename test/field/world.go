@@ -58,7 +58,7 @@ type changes struct {
 	refuse func(w http.ResponseWriter, r *http.Request) bool
 }
 
-// set replaces the proxy's modifications.
+// set replaces the functions with which the proxy modifies requests and answers.
 func (p *proxy) set(c changes) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

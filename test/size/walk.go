@@ -90,7 +90,7 @@ func readWalks(path string) ([]*Walk, error) {
 	return walks, nil
 }
 
-// add parses and appends a row.
+// add parses a table row and appends it to the function list.
 func (w *Walk) add(line int, cells []string) error {
 	names := make([][]string, len(cells))
 	for i, cell := range cells {

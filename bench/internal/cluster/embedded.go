@@ -19,7 +19,7 @@ import (
 // benchmark case makes about one change for each object.
 const minHistory = 10_000
 
-// embedded is the API server in this process.
+// embedded adapts the fake API server, which runs in this process, to the interface Cluster.
 type embedded struct{ *fakeapi.Server }
 
 // StartEmbedded starts an embedded server on a free loopback port, for n objects.

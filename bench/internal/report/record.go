@@ -13,7 +13,7 @@ import (
 	"github.com/larder-dev/larder/bench/internal/subject"
 )
 
-// Sample is the result of one run of a case.
+// Sample is the result of one run of a benchmark case.
 type Sample struct {
 	Scenario, Kind string
 	N              int
@@ -56,7 +56,7 @@ type Place struct {
 // Asked holds the flags and the source commit with which a case was measured.
 type Asked struct {
 	Runs int `json:"runs"`
-	// Flags are the other flags of the command.
+	// Flags are the flags of the command other than numbers of objects and runs, such as -quick.
 	Flags string `json:"flags,omitempty"`
 	// Commit is the output of git describe for the measured source.
 	Commit string `json:"commit,omitempty"`

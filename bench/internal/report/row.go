@@ -14,7 +14,7 @@ import (
 // references.
 type Row struct {
 	Place
-	// Title is the scenario's title, and Figure the metric's.
+	// Title is the scenario's title, and Figure the title of the metric.
 	Title, Figure string
 	Metric        scenario.Metric
 	Residency     string
@@ -31,7 +31,7 @@ type Row struct {
 	Missed string
 	// Command is the command with which the row's figures can be measured again.
 	Command string
-	// Commit is the commit of the measurement of Larder.
+	// Commit is the source commit at which Larder was measured.
 	Commit string
 	asked  Asked
 }

@@ -21,7 +21,7 @@ type Options struct {
 	// Pods has the numbers of pods to measure. ConfigMaps and Widgets are the numbers of these objects, 0 for none.
 	Pods                []int
 	ConfigMaps, Widgets int
-	// Runs is the number of runs of each case.
+	// Runs is the number of runs of each benchmark case.
 	Runs int
 	// Effort scales durations and repetitions: 1 is a full run, and smaller values are quicker.
 	Effort float64
@@ -33,7 +33,7 @@ type Options struct {
 	Profile string
 	// Dir is a directory for temporary files. Required.
 	Dir string
-	// Progress receives a line for each case.
+	// Progress receives a line of text for each benchmark case.
 	Progress io.Writer
 }
 

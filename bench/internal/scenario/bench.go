@@ -57,7 +57,7 @@ func await(ctx context.Context, what string, done <-chan struct{}) error {
 	}
 }
 
-// addMemory adds the memory peaks of this process.
+// addMemory adds the memory peaks of this process to the result.
 func (b *Bench) addMemory(result Result) Result {
 	peak := b.Memory.Peak()
 	result["rss_anon"], result["rss_file"] = float64(peak.Anon), float64(peak.File)

@@ -78,7 +78,7 @@ func (r *rawFile) put(b *Bench, numbers []int) error {
 	return nil
 }
 
-// remove closes the file and removes it.
+// remove closes the bbolt file and deletes it.
 func (r *rawFile) remove() error {
 	path := r.Path()
 	return errors.Join(r.Close(), os.Remove(path))

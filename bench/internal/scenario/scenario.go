@@ -74,7 +74,7 @@ type Changes struct {
 	LoseHistory bool
 }
 
-// Result has the figures of one case, by metric key.
+// Result holds the figures of one benchmark case, by the key of the metric.
 type Result map[string]float64
 
 // ServerCPU is the key of the server's processor time. The driver sets its value if the process has set the key.

@@ -26,7 +26,7 @@ import (
 // ChildArgument is the first argument of the process that runs one benchmark case.
 const ChildArgument = "fleet"
 
-// caseTimeout ends a case that hangs.
+// caseTimeout is the time after which a benchmark case that hangs is ended.
 const caseTimeout = 30 * time.Minute
 
 // work is the driver's order to the process that runs a benchmark case.
@@ -138,7 +138,7 @@ func (f *fleet) start(ctx context.Context) error {
 	return errors.Join(err, writtenErr)
 }
 
-// options returns the options of one store.
+// options returns the options of the informer on one store.
 func (f *fleet) options(m *member, file string) subject.Options {
 	o := subject.Options{
 		Spec: subject.Spec{Library: subject.Larder, Residency: subject.None}, Kind: load.KindOf("pods"),

@@ -98,7 +98,7 @@ func Run(ctx context.Context, o Options, out, progress io.Writer) (err error) {
 	return nil
 }
 
-// fleet measures one fleet, and writes its table.
+// fleet measures the first starts of one fleet of stores, and writes its table.
 func (b *bench) fleet(ctx context.Context, f Fleet, out io.Writer) (err error) {
 	fmt.Fprintf(b.progress, "creating %d pods\n", f.Pods)
 	if err := b.cluster.Load(ctx, b.pods, f.Pods); err != nil {

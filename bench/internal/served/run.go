@@ -80,10 +80,10 @@ func Run(ctx context.Context, o Options, out, progress io.Writer) (err error) {
 	return b.gets(ctx)
 }
 
-// servers returns both servers, in the order of measurement.
+// servers returns kube-apiserver and larder sync --serve, in the order of measurement.
 func (b *bench) servers() []*server { return []*server{b.upstream, b.mirror} }
 
-// lists writes a row for each form of list.
+// lists measures lists in each encoding on both servers, and writes a row for each encoding.
 func (b *bench) lists(ctx context.Context) error {
 	fmt.Fprint(b.out, "\n| list of all pods | bytes | kube-apiserver | Larder | time | processor time |\n"+
 		"|---|---|---|---|---|---|\n")

@@ -42,7 +42,7 @@ type Spec struct {
 	CommitInterval time.Duration `json:"commitInterval,omitempty"`
 	// Strip is true if the informer has a transform that removes managedFields.
 	Strip bool `json:"strip,omitempty"`
-	// Dynamic is true for unstructured objects.
+	// Dynamic is true if the informer holds unstructured objects.
 	Dynamic bool `json:"dynamic,omitempty"`
 }
 

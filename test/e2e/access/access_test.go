@@ -358,7 +358,7 @@ func whoAmI(t *testing.T, c *rest.Config) authenticationv1.UserInfo {
 	return r.Status.UserInfo
 }
 
-// compareReviews asks both servers for the same permissions.
+// compareReviews sends both servers the same access reviews, and compares the answers.
 func compareReviews(t *testing.T, there, here *rest.Config) {
 	yes := 0
 	for _, namespace := range []string{"", "monitoring", "default"} {
@@ -396,7 +396,7 @@ func compareReviews(t *testing.T, there, here *rest.Config) {
 	}
 }
 
-// compareRefusals sends both servers the same refused requests.
+// compareRefusals sends both servers the same forbidden or malformed requests, and compares the answers.
 func compareRefusals(t *testing.T, there, here *rest.Config, token string) {
 	const ssar = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 	const ssrr = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"

@@ -87,7 +87,7 @@ type world struct {
 	random *rand.Rand
 }
 
-// change makes n random creations, updates and deletions.
+// change makes n random creations, updates and deletions of objects.
 func (w *world) change(n int) {
 	w.t.Helper()
 	const ns = "informers"
@@ -131,7 +131,7 @@ func (w *world) change(n int) {
 	}
 }
 
-// state returns the API server's state.
+// state returns a digest of each object in the API server, by resource and key.
 func (w *world) state() state {
 	w.t.Helper()
 	s := state{}

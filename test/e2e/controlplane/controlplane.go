@@ -113,7 +113,7 @@ func (c *ControlPlane) CompactTo(ctx context.Context, resourceVersion int64) err
 // Backup is a copy of etcd's data.
 type Backup struct{ dir string }
 
-// Backup copies etcd's data. It stops and restarts both processes.
+// Backup copies etcd's data. For that it stops and restarts etcd and the API server.
 func (c *ControlPlane) Backup(ctx context.Context) (*Backup, error) {
 	c.stopAll()
 	dir, err := os.MkdirTemp(c.dir, "backup-")

@@ -85,7 +85,7 @@ func (c *creator) testTables(t *testing.T, d *discovery.DiscoveryClient) {
 	}
 }
 
-// table is a Table with its rows' objects.
+// table is a metav1.Table whose rows contain the whole objects.
 type table struct {
 	ColumnDefinitions []metav1.TableColumnDefinition
 	Rows              []struct {

@@ -57,7 +57,7 @@ func Fill(ctx context.Context, config *rest.Config) (map[string]int, error) {
 	}
 }
 
-// filler creates objects.
+// filler creates the playground's objects in an API server.
 type filler struct {
 	client *dynamic.DynamicClient
 	mapper *restmapper.DeferredDiscoveryRESTMapper
