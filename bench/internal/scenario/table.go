@@ -173,8 +173,8 @@ var updates = []Scenario{
 		Changes:  func(c Case) Changes { return Changes{Numbers: every(10, c.N), Rounds: hotRounds} },
 		Subjects: updated, Run: runUpdates,
 		Metrics: []Metric{
-			// The rate counts calls of the handler. The figure after it is the share of updates that arrived in a call
-			// of their own.
+			// The rate counts calls of the handler. The figure after it compares the number of calls with the number
+			// of updates made.
 			metric("rate", "rate", PerSecond, atLeast(1.0, "1.0×", all), atLeast(1.3, "1.3×", none)),
 			delivered, durable,
 		},
