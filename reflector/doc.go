@@ -1,7 +1,7 @@
 // Package reflector lists and watches one resource into a Sink. It resumes the watch at the sink's resourceVersion. It
 // lists only if the server has lost the history since then, or if the server is another one than before.
 //
-// Implement Sink, call New, and then Run. A Reflector runs once. docs/adr/0003-reflector.md has the reasons and numbers.
+// Implement Sink, call New, and then Run. A Reflector runs once. docs/adr/0003-reflector.md has reasons and numbers.
 //
 // # States
 //
@@ -27,10 +27,10 @@
 // If a method of the sink blocks, the reflector stops reading the watch. The server waits, and finally closes it.
 //
 // Synced is called when the server's state at the connect has been delivered. If the probe (below) finds the server at
-// the sink's resourceVersion, that is when the watch is accepted. Otherwise an event or bookmark at or above the probe's
-// resourceVersion must have arrived, and events must have explained the differences that the guards have found. So the
-// first watch has a time-out of three seconds: servers send a bookmark two seconds before the end. After a comparison
-// the events suffice.
+// the sink's resourceVersion, that is when the watch is accepted. Otherwise an event or bookmark at or above the
+// probe's resourceVersion must have arrived, and events must have explained the differences that the guards have found.
+// So the first watch has a time-out of three seconds: servers send a bookmark two seconds before the end. After a
+// comparison the events suffice.
 //
 // # Verify and the guards
 //
@@ -41,8 +41,8 @@
 //  3. Once the watch is accepted, the look-ups: the UID and resourceVersion of up to five of the newest stored objects.
 //
 // With Options.Compare, and if ComparisonPays, a resuming start and a connect after a lost connection begin with the
-// watch. Once it is accepted, Verify and Compare run at the same time. Compare then replaces the probe and the look-ups.
-// The findings:
+// watch. Once it is accepted, Verify and Compare run at the same time. Compare then replaces the probe and the
+// look-ups. The findings:
 //
 //   - The stored resourceVersion is above the server's: relist, ReasonAhead. (A server accepts a watch from a future
 //     resourceVersion, and sends nothing.)
@@ -83,8 +83,8 @@
 // another at once; one that ends earlier, but not at once, by another within 800 ms.
 //
 // A watch that is silent for two and a half minutes is checked by a probe. So a dead connection is noticed within that
-// time on any server, and a quiet resource of a server without bookmarks costs a request as often. On a thin link, where
-// a large event looks like silence, the time is up to ten minutes.
+// time on any server, and a quiet resource of a server without bookmarks costs a request as often. On a thin link,
+// where a large event looks like silence, the time is up to ten minutes.
 //
 // # A list
 //
@@ -112,9 +112,9 @@
 // # Ownership
 //
 // Run owns its other goroutines (one for a page, one for a watch that is being opened) and waits for them. A call of a
-// ListerWatcher must return when its context ends, after 90 s at the latest (later over a thin link). Five seconds after
-// that it is overdue; Status.Err and Options.OnError (once for each call) report it with its duration. Run waits for it
-// until its own context has ended, since further calls would only pile up, and five seconds more. Then it abandons the
-// call and drops its result. A watch has five seconds to end after its Stop was called, whether or not Stop returns. If
-// a ListerWatcher panics, the process ends, as in client-go; with utilruntime.ReallyCrash off, the call is repeated.
+// ListerWatcher must return when its context ends, after 90 s at the latest (later over a thin link). Five seconds
+// after that it is overdue; Status.Err and Options.OnError (once a call) report it with its duration. Run waits for it
+// until its own context has ended, and five seconds more, since further calls would pile up. Then it abandons the call
+// and drops its result. A watch has five seconds to end after its Stop was called, whether or not Stop returns. If a
+// ListerWatcher panics, the process ends, as in client-go; with utilruntime.ReallyCrash off, the call is repeated.
 package reflector

@@ -248,7 +248,8 @@ func (q *request) verb() string {
 
 // answer answers a get, list or watch of objects of the kind k. It chooses the format and the collection of the answer.
 func (q *request) answer(k *kind, watching bool) (err error) {
-	a := negotiation{known: k.collections[0].known, newer: k.collections[0].Attributes.NewerServer(), list: q.path.name == "",
+	a := negotiation{known: k.collections[0].known, newer: k.collections[0].Attributes.NewerServer(),
+		list:     q.path.name == "",
 		watching: watching}
 	if q.format, err = negotiate(q.r, a); err != nil {
 		return err

@@ -257,7 +257,8 @@ func TestChangelogAndARewritingList(t *testing.T) {
 		object(storetest.Pod("a/z", "other", "4")))
 	got := catchUp(t, f)
 	slices.Sort(got)
-	wantStrings(t, "received", got, "+ a/y uid=uid-a/y rv=2 default=added", "+ a/z uid=other rv=4", "- a/z uid=uid-a/z rv=3")
+	wantStrings(t, "received", got, "+ a/y uid=uid-a/y rv=2 default=added",
+		"+ a/z uid=other rv=4", "- a/z uid=uid-a/z rv=3")
 	sound(t, s)
 }
 

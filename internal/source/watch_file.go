@@ -195,7 +195,8 @@ func (w *fileWatch) send(ctx context.Context, c consumer.Change) error {
 		}
 	}
 	e, ok, err := w.selection.event(change{
-		key: c.Key, object: c.Object, deleted: c.Type == entry.Delete, created: c.Created > w.at, uncertain: c.Seq <= w.listedTo,
+		key: c.Key, object: c.Object, deleted: c.Type == entry.Delete, created: c.Created > w.at,
+		uncertain: c.Seq <= w.listedTo,
 	})
 	if err != nil || !ok {
 		return err

@@ -192,8 +192,8 @@ func receiver(e ast.Expr) string {
 	return "?"
 }
 
-// has reports whether the type name of p has the member, declared or promoted. The second result says whether the type is
-// known at all.
+// has reports whether the type name of p has the member, declared or promoted. The second result says whether the type
+// is known at all.
 func (x *index) has(p *declared, name, member string) (has, known bool) {
 	t := p.types[name]
 	if t == nil {

@@ -42,8 +42,8 @@ func (T) M() {}
 
 func local(v other.Far) { v.Call() }
 
-// T.M, T.F, T.G, [T], a.T, a.T.M, b.V, b.V.Any, other.Gone, Far.Gone, v.Gone and pkg.Type.field exist, and so do "T.Gone",
-// README.md and RESOURCE.group.
+// T.M, T.F, T.G, [T], a.T, a.T.M, b.V, b.V.Any, other.Gone, Far.Gone, v.Gone and pkg.Type.field exist, and so do
+// "T.Gone", README.md and RESOURCE.group.
 //
 // T.Gone1, [Gone2], a.Gone3, a.T.Gone4, b.Gone5, gone6.Name, V.Gone7 and Gone8.M do not.
 `,

@@ -74,12 +74,13 @@ func TestOverBounds(t *testing.T) {
 	}
 }
 
-// TestCount checks which text of a file is counted: a phrase over two lines is; code, quotations, tables, directives and
-// the expected output of an example are not.
+// TestCount checks which text of a file is counted: a phrase over two lines is; code, quotations, tables, directives
+// and the expected output of an example are not.
 func TestCount(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
-		"a/a.go": "// Package a holds what\n// is pending.\n//\n//\twhat is code\n//\n//nolint:all // what is quiet\npackage a\n\n" +
+		"a/a.go": "// Package a holds what\n// is pending.\n//\n//\twhat is code\n//\n" +
+			"//nolint:all // what is quiet\npackage a\n\n" +
 			"func f() { // whoever asks\n\t_ = \"what is quoted\" // Output: \"what is\" `what is`\n}\n",
 		"a/a_test.go":        "package a\n\nfunc ExampleF() {\n\t// such as this\n\n\t// Output:\n\t// what is printed\n}\n",
 		"b.md":               "# What is this?\n\n| what is |\n\n```\nwhat is code\n```\n\nIt is told that it ends, else it\ngoes on. Else it stays.\n",

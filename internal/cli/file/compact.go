@@ -66,7 +66,8 @@ compacted.`,
 		ValidArgsFunction: command.CompleteFile,
 	}
 	file.Add(cmd)
-	key.AddAs(cmd, "the `FILE` of the keys of the store, the current one first. Default is the value of "+input.KeyVariable+
+	key.AddAs(cmd, "the `FILE` of the keys of the store, the current one first. Default is the value of "+
+		input.KeyVariable+
 		"; for --rekey")
 	cmd.Flags().BoolVar(&rekey, "rekey", false,
 		"seal everything again with the current key, of --key-file or "+input.KeyVariable)

@@ -18,7 +18,8 @@ const KeyVariable = "LARDER_KEY"
 const MakeKey = "a key is 32 random bytes in base64: larder keygen FILE makes one"
 
 // SealUsage is the usage text of --key-file in commands that write a store.
-const SealUsage = "the `FILE` of the keys that seal Secrets in the store, the current one first. Default is the value " +
+const SealUsage = "the `FILE` of the keys that seal Secrets in the store, the current one first. " +
+	"Default is the value " +
 	"of " + KeyVariable + "; without keys nothing is sealed"
 
 // KeyFlag is the flag --key-file, which names the file of the keys with which a command opens an encrypted store.

@@ -105,7 +105,8 @@ minute (--log-format json, --quiet). larder status prints a table of the resourc
 	f.BoolVar(&o.persistSecrets, "persist-secrets", false, "store secrets in the file, also without keys that seal them")
 	o.key.Add(cmd)
 	f.Var(&o.maxSize, "max-size",
-		"let the store grow to `SIZE` at most, such as 64Mi. Later changes are kept in memory, and served; a first list that "+
+		"let the store grow to `SIZE` at most, such as 64Mi. Later changes are kept in memory, and served; "+
+			"a first list that "+
 			"does not fit is not. Default is no limit")
 	f.Var(&o.keepChanges, "keep-changes",
 		"keep changes for `DURATION`, such as 7d or 24h, for larder watch --since. Default is never, which deletes the "+

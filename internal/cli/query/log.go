@@ -56,7 +56,8 @@ Values of Secrets, and of other resources that a store seals, are not shown.`,
 	o.output.Add(cmd, formatChanges, "name", "json")
 	f := cmd.Flags()
 	f.StringVar(&o.since, "since", "",
-		"print changes since a `TIME`, such as 2026-11-28, 2026-11-28T09:00:00Z or 2h (ago), or, for one resource of a store, "+
+		"print changes since a `TIME`, such as 2026-11-28, 2026-11-28T09:00:00Z or 2h (ago), or, "+
+			"for one resource of a store, "+
 			"after a number that larder watch has printed. Default is all changes that are kept")
 	f.StringArrayVar(&o.ignore, "ignore", nil,
 		"for several files, exclude the field at `PATH`, like larder diff; may be given again")

@@ -187,7 +187,8 @@ func (w *Writer) mark() error {
 	return w.forgetTimes(b, clocks.Steady)
 }
 
-// dates reports whether a mark still dates changes at now: since then, neither clock has advanced a minute or gone back.
+// dates reports whether a mark still dates changes at now: since then, neither clock has advanced a minute or gone
+// back.
 func dates(mark, now format.Mark) bool {
 	steady, wall := now.Steady.Sub(mark.Steady), now.Wall.Sub(mark.Wall)
 	return !mark.IsZero() && min(steady, wall) > -time.Second && max(steady, wall) < markEvery

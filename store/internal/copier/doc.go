@@ -3,8 +3,8 @@
 //
 // There are three ways to copy:
 //
-//   - Unchanged, including entries that a newer program has added. A compaction copies so, and so does the restoration of
-//     a file that was removed while it was open.
+//   - Unchanged, including entries that a newer program has added. Compact uses it, and so does the
+//     restoration of a file that was removed while it was open.
 //   - With Copier.Fresh, which reseals every collection that must be sealed: a change of keys.
 //   - With Copier.Salvage, which skips damaged parts and names them in Lost and Behind: a rebuild.
 //

@@ -34,8 +34,8 @@ func Unseal(aead cipher.AEAD, context, sealed []byte) ([]byte, error) {
 	return plain, nil
 }
 
-// SealContext returns the associated data of a sealed payload. It identifies the record, so that a sealed payload cannot
-// be moved to another record:
+// SealContext returns the associated data of a sealed payload. It identifies the record, so that a sealed payload
+// cannot be moved to another record:
 //
 //	SealedVersion
 //	length and bytes of: the bucket ("objects", "tombstones" or "dict"), the collection's id,
