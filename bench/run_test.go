@@ -187,7 +187,8 @@ func TestWrongArguments(t *testing.T) {
 	}
 }
 
-// TestCommandsCanBeRun checks that this program accepts the commands of a record.
+// TestCommandsCanBeRun checks that this program accepts the command lines that a stored result names
+// for its repetition.
 func TestCommandsCanBeRun(t *testing.T) {
 	command := report.Asked{Runs: 7, Flags: "-quick -embedded"}.Command("restart", "configmaps", 10)
 	s, err := parse(strings.Fields(command)[len([]string{"go", "-C", "bench", "run", "."}):], &bytes.Buffer{})

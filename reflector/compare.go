@@ -73,7 +73,8 @@ var ErrIncomparable = errors.New("what is held cannot be compared with what the 
 // will arrive.
 const explainTime = 10 * time.Second
 
-// compares reports whether the reflector calls Options.Compare after the server accepts the next watch. After a watch
+// compares reports whether the reflector compares the metadata of all objects with the stored ones, by Options.Compare,
+// after the server accepts the next watch, in order to detect a server that has gone back in time. After a watch
 // that ended at its own time-out, looking up one object suffices. A seed is not compared: it saves a full list, and the
 // comparison would be a list itself.
 func (g *guards) compares(ctx context.Context) bool {

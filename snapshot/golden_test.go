@@ -162,8 +162,8 @@ func goldenWithDocuments(t *testing.T) []byte {
 	return data
 }
 
-// TestGoldenDocuments checks that the golden snapshot with documents is read with its contents, and that the writer
-// produces the same documents.
+// TestGoldenDocuments checks that the golden snapshot with discovery documents is read completely, and that the
+// writer produces the same discovery documents.
 func TestGoldenDocuments(t *testing.T) {
 	want := goldenDocuments(t)
 	o := snapshot.WithBlocks(snapshot.WriterOptions{}, 500)

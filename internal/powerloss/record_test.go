@@ -13,7 +13,7 @@ const (
 	Write Kind = iota
 	// Truncate sets the size of a file to Offset.
 	Truncate
-	// Names changes entries of a directory, all or none of them.
+	// Names is an operation that changes entries of a directory, such as a rename. A power loss keeps all or none of them.
 	Names
 	// Sync makes those ops on the file or directory durable that precede op number Since.
 	Sync

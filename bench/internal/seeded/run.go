@@ -197,7 +197,7 @@ func serve(dir string) (url string, stop func() error, err error) {
 	return "http://" + l.Addr().String() + "/", stop, nil
 }
 
-// measure runs a case in its own process, and then observes the idle server.
+// measure runs a case in a process of its own, and then measures how much CPU the API server uses when idle.
 func (b *bench) measure(ctx context.Context, c work) (m measured, err error) {
 	if err := os.Mkdir(c.Dir, 0o700); err != nil {
 		return m, err

@@ -350,7 +350,8 @@ func (l *Loop) Err() error {
 	return l.err
 }
 
-// Progress returns a channel that is closed after the next attempt to commit, and by MadeProgress and Close.
+// Progress returns a channel for writers that wait for memory. It is closed after the next attempt to commit, whether
+// that succeeds or not, and by MadeProgress and Close; a writer then checks again.
 func (l *Loop) Progress() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()

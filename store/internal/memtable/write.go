@@ -33,7 +33,7 @@ type Write struct {
 	PayloadSize int
 	// Encoding is the name of the codec that wrote Payload; "" for the collection's codec.
 	Encoding string
-	// Typed is true if the payload depends on the Go type; see entry.Undecoded.
+	// Typed is true if the payload was encoded from a Go struct, so it lacks fields that the struct lacks.
 	Typed bool
 	// Compressed is Payload compressed with Dict, as the file stores it; nil if the file stores Payload itself. Only
 	// the commit uses these two fields.
