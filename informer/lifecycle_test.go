@@ -30,7 +30,7 @@ func TestRemoveHandler(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.run(other)
-		for range 2 { // a second call for the same registration does nothing
+		for range 2 { // removing the same registration twice is allowed
 			if err := i.RemoveEventHandler(reg); err != nil {
 				t.Fatal(err)
 			}

@@ -66,7 +66,7 @@ type Status struct {
 	Err error
 }
 
-// board holds the Status. Any goroutine may read it; the session writes it.
+// board holds the Status of a Reflector. It may be read and updated on any goroutine.
 type board struct {
 	mu sync.Mutex
 	s  Status // guarded by mu

@@ -14,8 +14,8 @@ const (
 	// writesKept is the maximum number of writers (pairs of a user and a resource) whose writes are recorded. A new
 	// writer replaces the oldest.
 	writesKept = 1000
-	// writeKept is how long a recorded write affects its user's reads. If the collection has not reached the write by
-	// then, its responses carry a Warning of their age.
+	// writeKept is how long the reads of a user wait for a write that serve has forwarded for the user. If the collection
+	// has not received the write by then, responses carry a Warning with the collection's age.
 	writeKept = time.Minute
 )
 

@@ -66,7 +66,7 @@ func (c *countedConn) reset() {
 	_ = c.Close()
 }
 
-// countedListener is a TCP listener whose Accept returns each connection as a countedConn.
+// countedListener is a TCP listener whose connections count the bytes that they send.
 type countedListener struct{ *net.TCPListener }
 
 func (l countedListener) Accept() (net.Conn, error) {

@@ -17,7 +17,7 @@ const (
 	Names
 	// Sync makes those ops on the file or directory durable that precede op number Since.
 	Sync
-	// Mark adds a Text from the recorded process.
+	// Mark is no file operation: it is the time at which the recorded process reported a line, the field Text.
 	Mark
 )
 

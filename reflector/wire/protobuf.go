@@ -285,7 +285,8 @@ func eventProtobuf(r *bufio.Reader, scratch *[]byte, sent *codec.Sent) (watch.Ev
 	return eventInside(watch.EventType(kind), raw, sent)
 }
 
-// eventInside returns the event about the object in the message runtime.Unknown around it.
+// eventInside returns the event of type t with the object in raw. raw is an encoded runtime.Unknown with its magic
+// prefix.
 func eventInside(t watch.EventType, raw []byte, sent *codec.Sent) (watch.Event, error) {
 	unknown, found := bytes.CutPrefix(raw, []byte(magic))
 	if !found {

@@ -21,7 +21,7 @@ type Metric struct {
 	Goals []Goal
 }
 
-// Values of Metric.Against other than the name of a measured reference.
+// Values of Metric.Against other than the name of a figure: they say with what Larder's figure is compared.
 const (
 	// Fewer compares Larder with itself on a tenth of the objects.
 	Fewer = "Larder with fewer objects"

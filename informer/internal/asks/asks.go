@@ -9,7 +9,8 @@ import (
 type Asks struct {
 	mu sync.Mutex
 	Ask
-	// interrupt cancels the loop's wait for a batch; nil while the loop is not waiting. Guarded by mu, like Ask.
+	// interrupt cancels the process loop's wait for a batch; nil while the loop is not waiting. mu guards interrupt and
+	// the embedded Ask.
 	interrupt func()
 }
 
