@@ -234,7 +234,7 @@ func dialFromAnother(ctx context.Context, network, address string) (net.Conn, er
 	return d.DialContext(ctx, network, address)
 }
 
-// each sends all test requests in all formats, in parallel since a watch takes a second. It calls fn with each response.
+// each sends all test requests in all formats, in parallel since a watch takes a second. It passes each response to fn.
 func each(t *testing.T, config *rest.Config, token string, fn func(question string, code int, answer []byte)) {
 	t.Helper()
 	tls, err := rest.TLSConfigFor(config)
