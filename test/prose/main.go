@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 )
 
@@ -65,22 +64,4 @@ func sum(parts []*part) *part {
 		whole.hits = append(whole.hits, p.hits...)
 	}
 	return whole
-}
-
-// findRoot returns the directory of go.mod at or above the working directory.
-func findRoot() (string, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir, nil
-		}
-		up := filepath.Dir(dir)
-		if up == dir {
-			return "", fmt.Errorf("no go.mod at or above the working directory")
-		}
-		dir = up
-	}
 }

@@ -10,11 +10,7 @@ import (
 
 // TestNames checks that all declarations that comments name exist: links, Type.Member and package.Name.
 func TestNames(t *testing.T) {
-	root, err := findRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
-	gone, err := goneNames(root)
+	gone, err := goneNames(repository)
 	if err != nil {
 		t.Fatal(err)
 	}
