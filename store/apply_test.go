@@ -128,12 +128,11 @@ func TestApplySkipsInvalidObjects(t *testing.T) {
 	if info.ResourceVersion != "20" {
 		t.Errorf("resourceVersion %q: skipped objects must not hold it up", info.ResourceVersion)
 	}
-	// Newest must not name a/x, of which the server has a newer state than the store: the rewind check would mistake the
-	// difference for a rewound server.
+	// Info.Newest must not name a/x: the server has a newer state of a/x than the store, and the rewind check would take
+	// the difference for a rewound server.
 	if len(info.Newest) != 1 || info.Newest[0].Key != "a/z" {
 		t.Errorf("newest: %+v", info.Newest)
 	}
-	// The old object, which is still stored, and its index entry can be deleted.
 	apply(t, c, "21", remove("a/x", "21"))
 	if keys, err := c.IndexKeys(context.Background(), "color", "red"); err != nil || len(keys) != 0 {
 		t.Errorf("red: %q, %v", keys, err)
@@ -174,7 +173,6 @@ func TestApplyKeepsLastContactAndEmptyFields(t *testing.T) {
 	}
 }
 
-// TestApplyCanceled checks that Apply with a canceled context changes nothing.
 func TestApplyCanceled(t *testing.T) {
 	s := storetest.Open(t, store.AtOnce(store.Options{}))
 	c := openPods(t, s, byNamespaceAndColor)
@@ -187,8 +185,8 @@ func TestApplyCanceled(t *testing.T) {
 	wantStrings(t, "what is stored", list(t, c), "a/x uid=uid-a/x rv=1 color=red")
 }
 
-// TestApplyCommitFailure checks a store that commits in each Apply. If the commit fails, Apply returns its error, but
-// reads see the batch. The batch stays dirty, and the next commit writes it to the file.
+// TestApplyCommitFailure checks that Apply returns the error of a failed commit, but reads see the batch, and the next
+// commit writes it.
 func TestApplyCommitFailure(t *testing.T) {
 	s := storetest.Open(t, store.AtOnce(store.Options{Logger: &quiet}))
 	g := store.GateCommits(s)
@@ -218,8 +216,7 @@ func TestApplyCommitFailure(t *testing.T) {
 	}
 }
 
-// TestApplyOverAnUndecodableRecord checks that a record that this program cannot decode is not returned by reads, and
-// can be overwritten and deleted.
+// TestApplyOverAnUndecodableRecord checks that a record that this program cannot decode can be overwritten and deleted.
 func TestApplyOverAnUndecodableRecord(t *testing.T) {
 	s := storetest.Open(t, store.Options{})
 	unstructured, err := s.Collection(context.Background(), storetest.Pods,
@@ -261,7 +258,6 @@ func TestNewestHasTheHighestResourceVersions(t *testing.T) {
 	wantStrings(t, "newest", got, "1001", "1000", "100", "42", "41", "40", "20")
 }
 
-// TestApplyIsAtomicForReaders checks that concurrent readers see all objects of a batch or none.
 func TestApplyIsAtomicForReaders(t *testing.T) {
 	s := storetest.Open(t, store.Options{})
 	store.NoSync(s)
@@ -290,7 +286,7 @@ func TestApplyIsAtomicForReaders(t *testing.T) {
 	go reader(func() ([]runtime.Object, error) { return c.List(context.Background()) })
 	go reader(func() ([]runtime.Object, error) {
 		objs, err := c.ByIndex(context.Background(), "color", "c1")
-		if len(objs) == 0 { // the object no longer has the color, because the batch has been applied
+		if len(objs) == 0 {
 			objs, err = c.List(context.Background())
 		}
 		return objs, err

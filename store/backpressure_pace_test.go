@@ -13,14 +13,12 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// paced returns a store with CommitBytes 10,000, the gate that controls its commits, and one of its collections.
 func paced(t *testing.T) (*store.Store, *hook.Gate, *store.Collection) {
 	t.Helper()
 	s := storetest.Open(t, store.Options{CommitBytes: 10_000, Logger: &quiet})
 	return s, store.GateCommits(s), openPods(t, s, nil)
 }
 
-// applyMany applies n pods in batches of one. It returns the largest number of uncommitted bytes (Store.Pending).
 func applyMany(t *testing.T, s *store.Store, c *store.Collection, n int) (most int) {
 	t.Helper()
 	for rv := 1; rv <= n; rv++ {
@@ -30,9 +28,8 @@ func applyMany(t *testing.T, s *store.Store, c *store.Collection, n int) (most i
 	return most
 }
 
-// TestApplyKeepsPaceWithCommits checks that Apply waits for commits when it is faster than the disk, and that
-// uncommitted bytes stay near twice CommitBytes. They used to reach 64 MiB, besides as much in the running commit
-// (issue 16, A20).
+// TestApplyKeepsPaceWithCommits checks that Apply waits when it is faster than the disk: uncommitted bytes must stay
+// near twice CommitBytes (issue 16, A20).
 func TestApplyKeepsPaceWithCommits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _, c := paced(t)
@@ -46,8 +43,8 @@ func TestApplyKeepsPaceWithCommits(t *testing.T) {
 	})
 }
 
-// TestApplyWaitsAWhileForACommit checks that Apply waits at most five seconds for a commit that hangs, and waits again
-// only after many more bytes are uncommitted. It does not wait for commits that fail.
+// TestApplyWaitsAWhileForACommit checks that Apply waits at most five seconds for a hanging commit, and not at all for
+// commits that fail.
 func TestApplyWaitsAWhileForACommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, g, c := paced(t)
@@ -65,7 +62,7 @@ func TestApplyWaitsAWhileForACommit(t *testing.T) {
 		release()
 		flush(t, s)
 	})
-	synctest.Test(t, func(t *testing.T) { // with Batch.Unpaced, Apply does not wait, since the caller has waited already
+	synctest.Test(t, func(t *testing.T) { // with Batch.Unpaced, Apply does not wait, since its caller has waited already
 		s, g, c := paced(t)
 		entered, release := g.Hold()
 		begun := time.Now()
@@ -94,8 +91,8 @@ func TestApplyWaitsAWhileForACommit(t *testing.T) {
 	})
 }
 
-// TestLimitOfResidencyAll checks the number of uncommitted bytes that starts a commit: 32 MiB if every open collection
-// keeps its decoded objects in memory (Residency All), and 4 MiB otherwise.
+// TestLimitOfResidencyAll checks that a commit starts at 32 MiB of uncommitted bytes if every open collection has
+// Residency All, and at 4 MiB otherwise.
 func TestLimitOfResidencyAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.Open(t, store.Options{Logger: &quiet})

@@ -13,7 +13,6 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// openPodsIn opens the collection of a namespace's pods.
 func openPodsIn(t *testing.T, s *store.Store, namespace string) *store.Collection {
 	t.Helper()
 	id := entry.Identity{GroupVersionResource: storetest.Pods.GroupVersionResource, Namespace: namespace}
@@ -25,15 +24,15 @@ func openPodsIn(t *testing.T, s *store.Store, namespace string) *store.Collectio
 	return c
 }
 
-// acceptsMore reports whether c accepts another batch without waiting.
+// acceptsMore reports whether c.Apply accepts another batch without waiting.
 func acceptsMore(c *store.Collection) bool {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	return c.Backpressure(ctx) == nil
 }
 
-// TestBackpressureIsShared checks that, while commits hang, each collection has its share of the limit on uncommitted
-// bytes: a collection that has used its share does not block the others.
+// TestBackpressureIsShared checks that while commits hang, a collection that has used its share of the limit on
+// uncommitted bytes does not block other collections.
 func TestBackpressureIsShared(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	store.SetDirtyLimit(s, 10_000)
@@ -73,8 +72,7 @@ func TestBackpressureIsShared(t *testing.T) {
 }
 
 // TestUncommittedBytesAreBounded checks that the uncommitted bytes of all collections stay below twice the limit plus
-// one batch. A collection waits when the limit is reached and it has used its share, or when twice the limit is
-// reached.
+// one batch.
 func TestUncommittedBytesAreBounded(t *testing.T) {
 	for seed := range uint64(8) {
 		random := rand.New(rand.NewPCG(seed, 1))
@@ -89,7 +87,6 @@ func TestUncommittedBytesAreBounded(t *testing.T) {
 		g.Fail(full)
 		waiting, mine := map[int]bool{}, map[int]int{}
 		for len(waiting) < len(all) {
-			// Random sizes, so that some collections write more than others.
 			n := int(float64(len(all)) * random.Float64() * random.Float64())
 			if before := s.Pending(); !acceptsMore(all[n]) {
 				if waiting[n] = true; before < limit || mine[n] < limit/len(all) && before < 2*limit {
@@ -116,8 +113,8 @@ func TestUncommittedBytesAreBounded(t *testing.T) {
 	}
 }
 
-// TestDropFromAFullFile checks that a collection can be dropped from a full file, although a transaction that frees
-// pages must itself write pages.
+// TestDropFromAFullFile checks that a collection can be dropped from a full file, although the transaction that frees
+// its pages must itself write pages.
 func TestDropFromAFullFile(t *testing.T) {
 	ctx := context.Background()
 	o := byHand()
@@ -140,12 +137,12 @@ func TestDropFromAFullFile(t *testing.T) {
 		}
 	}
 	first := fillUp(gone, "a")
-	fillUp(kept, "a") // applies pods until the file is full
+	fillUp(kept, "a")
 	before, _, err := s.Size()
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The last object does not fit into the file, so Close reports that it was lost.
+	// The last object does not fit into the file, so Close must report its loss.
 	if err := gone.Close(); !errors.Is(err, store.ErrNoSpace) {
 		t.Fatal(err)
 	}
@@ -214,7 +211,7 @@ func TestDropFreesSpace(t *testing.T) {
 	if _, err := s.Compact(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if n := size(); n > 6<<20 { // the file grows by 4 MiB at a time
+	if n := size(); n > 6<<20 {
 		t.Errorf("%d bytes with nothing in them", n)
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestChangelogOfAClosedCollection checks that OpenCursor and ForgetCursor fail on a closed Collection, even while the
-// same stored collection is open as another Collection.
+// TestChangelogOfAClosedCollection checks that OpenCursor and ForgetCursor fail on a closed Collection, even if the
+// stored collection was opened anew.
 func TestChangelogOfAClosedCollection(t *testing.T) {
 	ctx := context.Background()
 	s := storetest.Open(t, store.Options{})
@@ -39,8 +39,6 @@ func TestChangelogOfAClosedCollection(t *testing.T) {
 	}
 }
 
-// TestCloseWithDurableHandlers checks that Store.Close commits all positions that durable handlers have acknowledged,
-// and that later calls of Acknowledge fail with ErrClosed.
 func TestCloseWithDurableHandlers(t *testing.T) {
 	for range 20 {
 		path := filepath.Join(t.TempDir(), "larder.db")

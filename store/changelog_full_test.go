@@ -37,7 +37,7 @@ func TestForgetHandlerOfAFullFile(t *testing.T) {
 	n := 0
 	for ; !put(n); n++ {
 		gone := pod(n)
-		gone.Type = entry.Delete // the delete leaves a tombstone
+		gone.Type = entry.Delete
 		if _, err := c.Apply(ctx, entry.Batch{Ops: []entry.Op{gone}, ResourceVersion: "1"}); err != nil {
 			if errors.Is(err, store.ErrNoSpace) {
 				break
@@ -56,8 +56,8 @@ func TestForgetHandlerOfAFullFile(t *testing.T) {
 	}
 }
 
-// TestTombstonesOfAFullFile checks a file that tombstones have filled: once all handlers have acknowledged them, the
-// file has space again, and uncommitted changes that did not fit before are written.
+// TestTombstonesOfAFullFile checks that a file that tombstones have filled has space again once all durable handlers
+// have acknowledged them.
 func TestTombstonesOfAFullFile(t *testing.T) {
 	o := byHand()
 	o.CommitInterval, o.MaxSize = 1<<40, 12<<20

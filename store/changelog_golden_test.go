@@ -13,8 +13,8 @@ import (
 
 const goldenChangelogPath = "testdata/golden-format-1-changelog.larder"
 
-// writeGoldenChangelog writes a golden store with a changelog. After the position of its durable handler, one of the
-// five pods was updated, one deleted and one recreated; the handler failed on another.
+// writeGoldenChangelog writes a golden store with a durable handler that has unread changes: an update, a delete and a
+// recreated pod. The handler has failed on another pod.
 func writeGoldenChangelog(t *testing.T) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "store")
@@ -48,8 +48,6 @@ func writeGoldenChangelog(t *testing.T) {
 	saveGolden(t, path, goldenChangelogPath)
 }
 
-// TestGoldenChangelog opens the golden store with a changelog and checks the position of its durable handler, its
-// tombstones and its document.
 func TestGoldenChangelog(t *testing.T) {
 	if *updateGolden {
 		writeGoldenChangelog(t)

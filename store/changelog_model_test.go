@@ -25,8 +25,8 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// changelogModel is a collection with durable handlers, and the API server from which it is filled. Steps of the test
-// damage, repair or set back the collection's file. The server then sends the missing events again.
+// changelogModel is the state of a rapid model test: a collection with durable handlers, and the API server that fills
+// it. Actions of the test damage, repair or set back the collection's file.
 type changelogModel struct {
 	*rapid.T
 	dir     string
@@ -42,7 +42,7 @@ type changelogModel struct {
 	rv   int
 	uids int
 	now  map[string]string // UID and resourceVersion (uid@rv) of each object on the server, by key
-	sent []sentOp          // all events that the server has sent
+	sent []sentOp
 }
 
 type sentOp struct {
@@ -50,10 +50,10 @@ type sentOp struct {
 	op entry.Op
 }
 
-// handlerModel is the state that a durable handler has built from the changes that it received. It survives crashes.
+// handlerModel is the state that a durable handler has built from its changes. It survives simulated crashes.
 type handlerModel struct {
 	objects map[string]string
-	seen    map[string]bool // keys received since the start of a replay of all objects; nil outside a replay
+	seen    map[string]bool
 }
 
 var changelogKeys = []string{"a/1", "a/2", "b/1", "b/2", "b/3"}
@@ -69,7 +69,8 @@ func (m *changelogModel) must(what string, err error) {
 	}
 }
 
-// open opens the file. It continues with the events after the file's resourceVersion, or relists if it must.
+// open opens the store's file, and applies the server's events after its resourceVersion, or lists if Info.MustRelist
+// is set.
 func (m *changelogModel) open() {
 	s, err := store.Open(m.path(), m.o)
 	m.must("open", err)
@@ -109,7 +110,6 @@ func (m *changelogModel) apply(e sentOp) {
 	m.must("apply", err)
 }
 
-// relist replaces the collection's contents by a list of the server's state.
 func (m *changelogModel) relist() {
 	r, err := m.c.BeginReplace(context.Background(), store.ReplaceOptions{})
 	m.must("list", err)
@@ -131,7 +131,6 @@ func (m *changelogModel) pod(key string) *corev1.Pod {
 	return storetest.Pod(key, string(uid), string(rv), storetest.ColorLabel, string(uid))
 }
 
-// change makes the server send a random event, and applies it.
 func (m *changelogModel) change() {
 	key := rapid.SampledFrom(changelogKeys).Draw(m.T, "key")
 	kind := rapid.SampledFrom([]string{"write", "write", "delete", "recreate"}).Draw(m.T, "kind")
@@ -161,7 +160,7 @@ func (m *changelogModel) send(op entry.Op) {
 	m.apply(e)
 }
 
-// damage damages one entry of the file, checks that Scrub finds it, and repairs the store.
+// damage damages one entry of the file, checks that Scrub finds the damage, and rebuilds the store.
 func (m *changelogModel) damage() {
 	kind := rapid.SampledFrom([]string{"flip", "punch", "index", "seq", "seq entry", "tombstone", "lost tombstone",
 		"cursor"}).Draw(m.T, "damage")
@@ -175,7 +174,6 @@ func (m *changelogModel) damage() {
 		return
 	}
 	if m.o.CommitInterval < 0 && kind == "cursor" {
-		// Also commits the handler positions, which may replace a damaged position.
 		m.must("flush", m.s.Flush(context.Background()))
 	}
 	err := m.s.Scrub(context.Background())
@@ -188,7 +186,8 @@ func (m *changelogModel) damage() {
 	m.repair()
 }
 
-// damageEntry damages the n-th entry of one kind in a collection's bucket. It returns false if there is no such entry.
+// damageEntry damages the n-th entry of a kind, such as a tombstone, in a collection's bucket. It returns false if the
+// bucket has no such entry.
 func damageEntry(b *bolt.Bucket, kind string, n int) (bool, error) {
 	bucket, flips := b.Bucket(disk.Objects), false
 	switch kind {
@@ -223,7 +222,6 @@ func damageEntry(b *bolt.Bucket, kind string, n int) (bool, error) {
 	return true, bucket.Delete(k)
 }
 
-// repair rebuilds the store and relists after a loss, as an informer does.
 func (m *changelogModel) repair() {
 	ctx := context.Background()
 	m.must("repair", m.s.Rebuild(ctx))
@@ -233,7 +231,7 @@ func (m *changelogModel) repair() {
 	}
 }
 
-// crash loses all uncommitted changes: it reopens the file as the last commit has left it.
+// crash loses all uncommitted changes: it reopens the file in the state of the last commit.
 func (m *changelogModel) crash() {
 	data, err := os.ReadFile(m.path())
 	m.must("read", err)
@@ -244,7 +242,6 @@ func (m *changelogModel) crash() {
 	m.open()
 }
 
-// read passes the handler of this name up to that many pages of changes, and may acknowledge them.
 func (m *changelogModel) read(name string, pages int) {
 	ctx, f, v := context.Background(), m.cursors[name], m.views[name]
 	for range pages {
@@ -265,7 +262,7 @@ func (m *changelogModel) read(name string, pages int) {
 			m.must("acknowledge", err)
 		}
 	}
-	if m.o.CommitInterval < 0 { // with a positive CommitInterval, other steps of the model commit the changes
+	if m.o.CommitInterval < 0 {
 		m.must("flush", m.s.Flush(ctx))
 	}
 }
@@ -288,8 +285,7 @@ func (v *handlerModel) take(t *rapid.T, p consumer.Page) {
 	}
 }
 
-// TestChangelogModel checks that after any damage and any crash each durable handler reaches the server's state, and
-// that the file passes Store.Check.
+// TestChangelogModel checks that each durable handler reaches the server's state after any damage and any crash.
 func TestChangelogModel(t *testing.T) {
 	quiet := logr.Discard()
 	rapid.Check(t, func(rt *rapid.T) {

@@ -12,7 +12,7 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// mustOpenCursor registers a durable handler and acknowledges all committed changes.
+// mustOpenCursor registers a durable handler that has acknowledged all committed changes.
 func mustOpenCursor(t *testing.T, c *store.Collection, name string) *store.Cursor {
 	t.Helper()
 	if err := store.StoreOf(c).Flush(t.Context()); err != nil {
@@ -63,12 +63,12 @@ func unreadKeys(t *testing.T, f *store.Cursor) (keys []string) {
 	return keys
 }
 
-// TestRebuildAndTheChangelog checks that a rebuild keeps the positions of durable handlers in collections that have
-// lost nothing. Handlers of a collection that has lost objects start over.
+// TestRebuildAndTheChangelog checks that durable handlers keep their positions in a rebuild, except in collections that
+// have lost objects: there they start over.
 func TestRebuildAndTheChangelog(t *testing.T) {
 	s, many, few := filled(t, store.AtOnce(store.Options{}))
 	lost, kept := mustOpenCursor(t, many, "lost"), mustOpenCursor(t, few, "kept")
-	// This handler's position stays in the file, as this process does not register it again.
+	// The position of this handler stays in the file, because the reopened store does not register the handler.
 	other := mustOpenCursor(t, few, "not registered")
 	mustDelete(t, few, 7)
 	mustDelete(t, many, 8)
@@ -104,8 +104,8 @@ func TestRebuildAndTheChangelog(t *testing.T) {
 	wantSound(t, s)
 }
 
-// TestRebuildAndTheChangelogOfAClosedCollection checks what a rebuild does with the positions of durable handlers of
-// closed collections, which are only in the file.
+// TestRebuildAndTheChangelogOfAClosedCollection checks that a rebuild handles durable handlers of closed collections
+// too, whose positions are only in the file.
 func TestRebuildAndTheChangelogOfAClosedCollection(t *testing.T) {
 	s, many, few := filled(t, store.AtOnce(store.Options{}))
 	for _, c := range []*store.Collection{many, few} {
@@ -128,8 +128,6 @@ func TestRebuildAndTheChangelogOfAClosedCollection(t *testing.T) {
 	wantSound(t, s)
 }
 
-// TestCheckOfTheChangelog checks that Check finds a changelog that contradicts the records, damaged tombstones and
-// damaged positions, and that Rebuild repairs them.
 func TestCheckOfTheChangelog(t *testing.T) {
 	for name, damage := range map[string]func(b *bolt.Bucket) error{
 		"a number without an object": func(b *bolt.Bucket) error {

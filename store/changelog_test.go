@@ -21,7 +21,6 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// cursorOf registers a durable handler of this name.
 func cursorOf(t *testing.T, c *store.Collection, name string) *store.Cursor {
 	t.Helper()
 	f, err := c.OpenCursor(context.Background(), name)
@@ -31,7 +30,7 @@ func cursorOf(t *testing.T, c *store.Collection, name string) *store.Cursor {
 	return f
 }
 
-// changeText formats a change: + or -, then the object's key, UID, resourceVersion and labels.
+// changeText formats a change as + or -, then the object's key, UID, resourceVersion and labels.
 func changeText(c consumer.Change) string {
 	verb := "+"
 	if c.Type == entry.Delete {
@@ -68,7 +67,6 @@ func catchUp(t *testing.T, f *store.Cursor) (all []string) {
 
 func object(p *corev1.Pod) entry.Op { return entry.Op{Object: p} }
 
-// sound fails the test if Store.Check finds a problem.
 func sound(t *testing.T, s *store.Store) {
 	t.Helper()
 	report, err := s.Check(context.Background())
@@ -98,7 +96,6 @@ func TestCursorReadsChanges(t *testing.T) {
 			apply(t, c, "9", remove("a/x", "9"))
 			flush(t, s)
 			wantStrings(t, "after a delete", catchUp(t, f), "- a/x uid=uid-a/x rv=9")
-			// The handler has not read the delete of the previous object under this key.
 			apply(t, c, "11", object(storetest.Pod("a/z", "a third", "11")))
 			flush(t, s)
 			wantStrings(t, "after another object", catchUp(t, f), "- a/z uid=another rv=8", "+ a/z uid=a third rv=11")
@@ -107,8 +104,8 @@ func TestCursorReadsChanges(t *testing.T) {
 	}
 }
 
-// TestCursorReadsTheLastState checks that the delete that a durable handler receives carries the object's last state,
-// even if that state was never committed.
+// TestCursorReadsTheLastState checks that a delete carries the object's last state to a durable handler, even if that
+// state was never committed.
 func TestCursorReadsTheLastState(t *testing.T) {
 	for _, undecoded := range []bool{false, true} {
 		t.Run(fmt.Sprint("undecoded ", undecoded), func(t *testing.T) {
@@ -152,7 +149,6 @@ func TestCursorOverARestart(t *testing.T) {
 		t.Fatalf("received %q", got)
 	}
 	apply(t, c, "4", remove("a/x", "3"), upsert("a/y", "4"))
-	// Close commits the acknowledged position and the changes that the handler has not read.
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +188,7 @@ func TestChangelogIsDroppedWithItsLastHandler(t *testing.T) {
 		t.Error(err)
 	}
 	two.Close()
-	if err := c.ForgetCursor(ctx, "two"); err != nil { // afterwards no handler needs the tombstone
+	if err := c.ForgetCursor(ctx, "two"); err != nil {
 		t.Fatal(err)
 	}
 	if n := tombstones(c); n != 0 {
@@ -207,12 +203,12 @@ func TestChangelogIsDroppedWithItsLastHandler(t *testing.T) {
 		t.Errorf("handlers: %v, %v", infos, err)
 	}
 	sound(t, s)
-	// A handler that is registered again after ForgetCursor starts like a new handler.
+	// A durable handler that is registered again after ForgetCursor starts like a new handler.
 	wantStrings(t, "received", catchUp(t, cursorOf(t, c, "one")), "+ a/y uid=uid-a/y rv=2")
 }
 
-// TestCursorBehindTheTombstoneLimit checks that a durable handler starts over if more tombstones than the limit were
-// written since its position, and that Position.Why says so.
+// TestCursorBehindTheTombstoneLimit checks that a durable handler starts over if tombstones after its position were
+// dropped because of the limit, and that Position.Why says so.
 func TestCursorBehindTheTombstoneLimit(t *testing.T) {
 	s := storetest.Open(t, store.Options{})
 	c := openPods(t, s, nil)
@@ -245,7 +241,7 @@ func TestCursorBehindTheTombstoneLimit(t *testing.T) {
 	sound(t, s)
 }
 
-// TestChangelogAndARewritingList checks that a rewriting list, that is, a list that replaces all stored objects,
+// TestChangelogAndARewritingList checks that a list with ReplaceOptions.Rewrite, which replaces all stored objects,
 // reports only objects that differ from the stored ones.
 func TestChangelogAndARewritingList(t *testing.T) {
 	s := storetest.Open(t, store.Options{})
@@ -262,9 +258,8 @@ func TestChangelogAndARewritingList(t *testing.T) {
 	sound(t, s)
 }
 
-// TestChangelogOmitsEqualObjects checks that a rewriting list (ReplaceOptions.Rewrite) that stores an equal object in
-// another encoding reports no change, neither in its result nor to a durable handler: the object keeps its sequence
-// number.
+// TestChangelogOmitsEqualObjects checks that an object that a list stores again in another encoding keeps its sequence
+// number: durable handlers must not receive it as a change.
 func TestChangelogOmitsEqualObjects(t *testing.T) {
 	with := func(args []any) runtime.Object {
 		return &unstructured.Unstructured{Object: map[string]any{
@@ -337,8 +332,7 @@ func TestChangelogOverAnInterruptedList(t *testing.T) {
 	f = cursorOf(t, c, "h")
 	changes := relist(t, c, store.ReplaceOptions{}, "5", upsert("a/y", "2"))
 	wantStrings(t, "received", catchUp(t, f), "- a/x uid=uid-a/x rv=1")
-	// The changes of the interrupted list were not reported in this process. So the other handlers receive exactly the
-	// objects of the new list.
+	// The changes of the interrupted list were not reported in this process, so the new list reports exactly its objects.
 	if len(changes) != 1 || changes[0].Type != cache.Added || changes[0].Key != "a/y" || changes[0].Old != nil {
 		t.Errorf("the list has changed %+v", changes)
 	}

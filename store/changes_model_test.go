@@ -13,12 +13,12 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// sinceModel is a reader in the model test. It reads the changes since its last read with View.Changes. If these are no
-// longer kept, it lists all objects.
+// sinceModel is a reader in the model test that follows a collection by View.Changes. It lists all objects if the
+// changes since its last read are no longer kept.
 type sinceModel struct {
 	objects map[string]string // UID and resourceVersion (uid@rv) of each object, by key; nil before the first list
 	seq     uint64
-	// damaged is true after the file was damaged: rewritten objects may then count as created.
+	// damaged is true after the file was damaged: Changes may then report rewritten objects as created.
 	damaged bool
 }
 

@@ -17,8 +17,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestShorterRetentionAndRebuild checks that tombstones that were dropped because of a shorter retention still count as
-// dropped after a rebuild: Kept.Oldest, the oldest valid offset, stays the same.
+// TestShorterRetentionAndRebuild checks that tombstones that a shorter retention has dropped still count as dropped
+// after a rebuild: Kept.Oldest, the oldest valid offset, stays the same.
 func TestShorterRetentionAndRebuild(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.Open(t, store.AtOnce(store.Options{Logger: &quiet}))
@@ -42,14 +42,13 @@ func TestShorterRetentionAndRebuild(t *testing.T) {
 		if err := s.Rebuild(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		want.Last++ // Rebuild commits the dirty write of a/z, which is one more change
+		want.Last++
 		if k := kept(t, s, c); k != want {
 			t.Errorf("%+v after a rebuild, was %+v", k, want)
 		}
 	})
 }
 
-// rebuildAfterFailure makes the commit of a write fail with EIO, and then rebuilds the store.
 func rebuildAfterFailure(t *testing.T, s *store.Store, g *hook.Gate, c *store.Collection, rv string) {
 	t.Helper()
 	g.Fail(func() error { return syscall.EIO })
@@ -63,8 +62,8 @@ func rebuildAfterFailure(t *testing.T, s *store.Store, g *hook.Gate, c *store.Co
 	}
 }
 
-// TestChangesAfterRebuild checks that View.Changes returns the same changes after a rebuild as before, and still
-// distinguishes created objects from updated ones.
+// TestChangesAfterRebuild checks that View.Changes returns the same changes after a rebuild, and still distinguishes
+// created objects from updated ones.
 func TestChangesAfterRebuild(t *testing.T) {
 	for name, open := range map[string]bool{"open": true, "closed": false} {
 		t.Run(name, func(t *testing.T) {
@@ -103,8 +102,8 @@ func TestChangesAfterRebuild(t *testing.T) {
 	}
 }
 
-// TestChangesMatchTheState checks a reader that applies View.Changes after each commit: it has the collection's state,
-// and receives each object at most once per commit.
+// TestChangesMatchTheState checks that a reader that applies View.Changes after each commit reaches the collection's
+// state, and receives each object at most once per commit.
 func TestChangesMatchTheState(t *testing.T) {
 	s := storetest.Open(t, store.Options{CommitInterval: time.Hour})
 	c := openPods(t, s, nil)

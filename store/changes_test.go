@@ -18,7 +18,6 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// retainChanges calls RetainChanges, which must succeed.
 func retainChanges(t *testing.T, c *store.Collection, keep time.Duration) {
 	t.Helper()
 	if err := c.RetainChanges(context.Background(), keep); err != nil {
@@ -26,7 +25,7 @@ func retainChanges(t *testing.T, c *store.Collection, keep time.Duration) {
 	}
 }
 
-// viewPods returns a View of c: the committed state, as another process sees it.
+// viewPods returns a View of c: the committed state, as another process sees the collection.
 func viewPods(t *testing.T, s *store.Store, c *store.Collection) *store.View {
 	t.Helper()
 	v, err := s.ViewWith(context.Background(), c.Identity(), storetest.PodCodec())
@@ -36,8 +35,8 @@ func viewPods(t *testing.T, s *store.Store, c *store.Collection) *store.View {
 	return v
 }
 
-// since returns the changes after an offset, one line each, and the last offset. The lines of objects that were created
-// after the offset end with a star.
+// since returns the changes after an offset, one line each, and the last offset. A star marks an object that was
+// created after the offset.
 func since(t *testing.T, v *store.View, after uint64) (all []string, end uint64) {
 	t.Helper()
 	for {
@@ -154,8 +153,6 @@ func TestChangelogID(t *testing.T) {
 	}
 }
 
-// TestChangesRetention checks that a tombstone is dropped once it is older than the retention and no handler needs it,
-// and not before.
 func TestChangesRetention(t *testing.T) {
 	for _, tc := range []struct {
 		keep    time.Duration
@@ -207,7 +204,7 @@ func TestChangesRetention(t *testing.T) {
 				if f == nil {
 					return
 				}
-				// A durable handler does not start over while the tombstones after its position are kept.
+				// A durable handler must not start over while the tombstones after its position are kept.
 				if position, _, err := f.Position(); err != nil || position.Replaying != (tc.left == 0) {
 					t.Errorf("the handler is at %+v, %v", position, err)
 				}
@@ -216,8 +213,8 @@ func TestChangesRetention(t *testing.T) {
 	}
 }
 
-// TestRetainChangesDuringTrim calls RetainChanges with a longer retention while a commit drops tombstones. The reported
-// range of kept changes must then have the new retention, and must not include the dropped tombstones.
+// TestRetainChangesDuringTrim checks a call of RetainChanges with a longer retention while a commit drops tombstones:
+// the reported range of kept changes must not include the dropped tombstones.
 func TestRetainChangesDuringTrim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, g := openGated(t, filepath.Join(t.TempDir(), "larder.db"))
@@ -252,7 +249,6 @@ func TestRetainChangesDuringTrim(t *testing.T) {
 	})
 }
 
-// TestChangesLimit checks that no more tombstones are kept than the limit, which this test lowers from 100,000 to 2.
 func TestChangesLimit(t *testing.T) {
 	s := storetest.Open(t, store.AtOnce(store.Options{}))
 	c := openPods(t, s, nil)
@@ -314,8 +310,8 @@ func TestRetainChangesEnds(t *testing.T) {
 	}
 }
 
-// TestViewChanged checks that the channel of View.Changed is closed by a commit and by Collection.Close, and is nil
-// once no collection is open for writing.
+// TestViewChanged checks that a commit and Collection.Close close the channel of View.Changed, and that View.Changed
+// returns nil once no collection is open for writing.
 func TestViewChanged(t *testing.T) {
 	s := storetest.Open(t, store.AtOnce(store.Options{}))
 	c := openPods(t, s, nil)
@@ -338,8 +334,8 @@ func TestViewChanged(t *testing.T) {
 	}
 }
 
-// TestChangesAfterDataLoss checks that after a rebuild which has lost an object no older offset is valid, so that
-// readers list again.
+// TestChangesAfterDataLoss checks that no older offset is valid after a rebuild that has lost an object: readers must
+// list.
 func TestChangesAfterDataLoss(t *testing.T) {
 	s := storetest.Open(t, store.AtOnce(store.Options{}))
 	c := openPods(t, s, nil)

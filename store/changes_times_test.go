@@ -13,7 +13,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// dated returns the keys that have changed since an offset, and the age of each change; -1 if its time is unknown.
+// dated returns the keys that have changed since an offset, and the age of each change; -1 for an unknown time.
 func dated(t *testing.T, v *store.View, after uint64) (keys []string, ages []time.Duration) {
 	t.Helper()
 	for {
@@ -37,8 +37,8 @@ func dated(t *testing.T, v *store.View, after uint64) (keys []string, ages []tim
 	}
 }
 
-// TestChangeTimes checks Change.Time and View.OffsetAt: changes that are kept for readers have their commit time, to a
-// minute, also after a restart and a compaction.
+// TestChangeTimes checks that Change.Time and View.OffsetAt know the commit time of kept changes, to a minute, also
+// after a restart and a compaction.
 func TestChangeTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "larder.db")
@@ -51,7 +51,7 @@ func TestChangeTimes(t *testing.T) {
 			flush(t, s)
 		}
 		retainChanges(t, c, 24*time.Hour)
-		mustList(t, c, 5) // the first list of a collection adds no dated changes
+		mustList(t, c, 5)
 		flush(t, s)
 		after, from, err := viewPods(t, s, c).OffsetAt(t.Context(), time.Unix(0, 0), 0)
 		if err != nil || after != 5 || !from.Equal(time.Now().Truncate(time.Second)) {
@@ -89,7 +89,7 @@ func TestChangeTimes(t *testing.T) {
 			t.Helper()
 			check(0, 0, map[string]time.Duration{"a/later": 0})
 			check(5*time.Minute, 5*time.Minute, map[string]time.Duration{"a/later": 0})
-			// A time is accurate to a minute, so changes of the previous minute are included.
+			// Commit times are kept by minute, so changes of the previous minute are included.
 			check(begun-50*time.Second, begun-50*time.Second, all)
 			check(2*time.Hour, begun, all)
 		}
@@ -104,7 +104,7 @@ func TestChangeTimes(t *testing.T) {
 		c = openPods(t, s, nil)
 		everything()
 
-		// Changes written while RetainChanges was off have no time.
+		// Changes that were written while RetainChanges was off have no time.
 		f := cursorOf(t, c, "handler")
 		catchUp(t, f)
 		retainChanges(t, c, 0)
@@ -116,7 +116,6 @@ func TestChangeTimes(t *testing.T) {
 			t.Errorf("%v are %v old", keys, ages)
 		}
 
-		// Changes that are dropped are dropped together with their times.
 		write(48*time.Hour, "20009", upsert("a/anew", "20009"))
 		write(time.Hour, "20010", upsert("a/newest", "20010"))
 		_, since, err := viewPods(t, s, c).OffsetAt(t.Context(), time.Now().Add(-72*time.Hour), 0)
@@ -127,8 +126,8 @@ func TestChangeTimes(t *testing.T) {
 	})
 }
 
-// TestChangeTimesAfterTrim checks OffsetAt where deletes within the retention were dropped, because their number
-// exceeded the tombstone limit. OffsetAt then returns a later time, after which no delete is missing.
+// TestChangeTimesAfterTrim checks OffsetAt after the tombstone limit has dropped deletes within the retention: OffsetAt
+// then returns a later time, after which no delete is missing.
 func TestChangeTimesAfterTrim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.OpenFile(t, filepath.Join(t.TempDir(), "larder.db"), byHand())
@@ -157,8 +156,8 @@ func TestChangeTimesAfterTrim(t *testing.T) {
 		if want := []string{"a/1", "a/2"}; !slices.Equal(keys, want) {
 			t.Errorf("%v, want %v", keys, want)
 		}
-		// The dropped delete was written half an hour ago. Times are kept by minute, so no change is missing from the end of
-		// that minute.
+		// The dropped delete was written half an hour ago, and times are kept by minute. So no delete is missing 29 minutes
+		// ago.
 		if got := time.Since(from).Truncate(time.Minute); got != 29*time.Minute {
 			t.Errorf("none is missing since %s", got)
 		}

@@ -17,8 +17,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestScrubDoesNotPinPages checks that a Scrub has no transaction open while its rate limit makes it wait: pages that
-// updates free are reused, and the file does not grow.
+// TestScrubDoesNotPinPages checks that a Scrub has no transaction open while its rate limit makes it wait: an open
+// transaction would keep freed pages from being reused, and the file would grow.
 func TestScrubDoesNotPinPages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.Open(t, byHand())
@@ -56,8 +56,8 @@ func TestScrubDoesNotPinPages(t *testing.T) {
 	})
 }
 
-// interference is an operation that runs between two steps of a Scrub. It returns the collection that is open
-// afterwards, since it may reopen the collection.
+// interference is an operation that a test runs between two transactions of a Scrub. It returns the open collection,
+// which it may have reopened.
 type interference func(t *testing.T, s *store.Store, c *store.Collection) *store.Collection
 
 func compacts(t *testing.T, s *store.Store, c *store.Collection) *store.Collection {
@@ -82,11 +82,11 @@ func restartsChangelog(t *testing.T, _ *store.Store, c *store.Collection) *store
 	return c
 }
 
-// TestScrubDuringWrites checks that a Scrub reports no damage if records, collections, changelogs and the file itself
-// change between its steps, and that it reports a record that is lost between two steps.
+// TestScrubDuringWrites checks that a Scrub reports no damage if records, collections, changelogs and the file change
+// while it waits, and that it reports a record that is lost meanwhile.
 func TestScrubDuringWrites(t *testing.T) {
 	for name, test := range map[string]struct {
-		lose bool // whether a record is lost while the Scrub runs
+		lose bool
 		also interference
 	}{
 		"changes":          {},
@@ -102,7 +102,7 @@ func TestScrubDuringWrites(t *testing.T) {
 }
 
 func scrubDuringWrites(t *testing.T, lose bool, also interference) {
-	// The helper storetest.Open would fail the test for the damage that is left at the end.
+	// storetest.Open would fail the test, because this file is damaged at the end.
 	s, err := store.Open(t.TempDir()+"/larder.db", byHand())
 	if err != nil {
 		t.Fatal(err)
@@ -123,7 +123,7 @@ func scrubDuringWrites(t *testing.T, lose bool, also interference) {
 		flush(t, s)
 	}
 	for range 50 {
-		change() // creates tombstones for the Scrub to read
+		change()
 	}
 	scrubbed := make(chan error, 1)
 	go func() { scrubbed <- s.Scrub(t.Context()) }()
@@ -143,7 +143,7 @@ func scrubDuringWrites(t *testing.T, lose bool, also interference) {
 		if round == 2 && lose {
 			loseRecord(t, c)
 		}
-		if lose && s.Err() != nil { // the Scrub has found the lost record, so the store refuses writes
+		if lose && s.Err() != nil {
 			time.Sleep(10 * time.Millisecond)
 			continue
 		}
@@ -157,7 +157,6 @@ func scrubDuringWrites(t *testing.T, lose bool, also interference) {
 
 var largeBody = strings.Repeat("x", 4<<10)
 
-// listed opens and lists a collection of 8 MB, with a durable handler.
 func listed(t *testing.T, s *store.Store) *store.Collection {
 	t.Helper()
 	c := openPodsWith(t, s, store.CollectionOptions{Compression: store.NoCompression})
@@ -167,7 +166,6 @@ func listed(t *testing.T, s *store.Store) *store.Collection {
 	return c
 }
 
-// largeItems returns the objects of a list of 8 MB.
 func largeItems() (items []entry.Op) {
 	for n := range 2000 {
 		items = append(items, upsert(fmt.Sprintf("a/%04d", n), "1", storetest.ColorLabel, largeBody))
@@ -185,7 +183,8 @@ func handler(t *testing.T, c *store.Collection) {
 	f.Close()
 }
 
-// loseRecord removes the last record from the file, but not its index entries or its part in the number of objects.
+// loseRecord removes the last record from the file, but not its index entries, and does not correct the stored number
+// of objects.
 func loseRecord(t *testing.T, c *store.Collection) {
 	t.Helper()
 	err := tamperWith(c, func(b *bolt.Bucket) error {
@@ -198,8 +197,8 @@ func loseRecord(t *testing.T, c *store.Collection) {
 	}
 }
 
-// TestScrubDuringAList checks that a Scrub reports no damage if a list removes the objects of an earlier, interrupted
-// list, whichever step of the Scrub runs at the time.
+// TestScrubDuringAList checks that a Scrub reports no damage while a list removes the objects of an earlier,
+// interrupted list.
 func TestScrubDuringAList(t *testing.T) {
 	for pause := range 10 {
 		t.Run(fmt.Sprintf("at pause %d", pause), func(t *testing.T) {

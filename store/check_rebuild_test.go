@@ -14,8 +14,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestScrubDuringRebuild checks that damage which a Scrub has found in the old file does not fail the store once a
-// Rebuild has replaced the file.
+// TestScrubDuringRebuild checks that damage that a Scrub has found in the old file does not fail the store after
+// Rebuild has replaced that file.
 func TestScrubDuringRebuild(t *testing.T) {
 	for name, damage := range map[string]func(leaf []byte, body int){
 		"a page":   func(leaf []byte, _ int) { leaf[0] ^= 1 },
@@ -39,7 +39,7 @@ func scrubDuringRebuild(t *testing.T, damage func(leaf []byte, body int)) {
 	go func() { scrubbed <- s.Scrub(t.Context()) }()
 	rebuilds := 0
 	for round := 0; ; round++ {
-		synctest.Wait() // until the rate limit makes the Scrub wait, or the Scrub has ended
+		synctest.Wait()
 		if s.Err() != nil {
 			if err := s.Rebuild(t.Context()); err != nil {
 				t.Fatal(err)
@@ -55,7 +55,6 @@ func scrubDuringRebuild(t *testing.T, damage func(leaf []byte, body int)) {
 			return
 		default:
 		}
-		// By now the Scrub has passed the record, so a reader must find the damage if the old file is still in use.
 		if round == 45 {
 			_, err := c.Refs(t.Context(), "a/0299", 1)
 			t.Logf("a reader: %v", err)
@@ -65,7 +64,6 @@ func scrubDuringRebuild(t *testing.T, damage func(leaf []byte, body int)) {
 	}
 }
 
-// wantRebuilt verifies that the store is sound, was rebuilt once, and has lost objects in that rebuild.
 func wantRebuilt(t *testing.T, s *store.Store, rebuilds, losses int) {
 	t.Helper()
 	aside, err := filepath.Glob(s.Path() + ".damaged-*")
@@ -80,7 +78,7 @@ func wantRebuilt(t *testing.T, s *store.Store, rebuilds, losses int) {
 	}
 }
 
-// damageLeaf changes the leaf pages of the file that contain the record of key.
+// damageLeaf calls damage with each leaf page of the file that contains the record of key.
 func damageLeaf(t *testing.T, path, key string, damage func(leaf []byte, body int)) {
 	t.Helper()
 	data, err := os.ReadFile(path)

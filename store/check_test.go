@@ -16,7 +16,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// checked opens and fills a store. Unlike storetest.Open it does not check the store at the end of the test.
+// checked opens and fills a store. Unlike storetest.Open, it does not run Store.Check at the end of the test, since the
+// tests damage the file.
 func checked(t *testing.T) (*store.Store, *store.Collection) {
 	t.Helper()
 	s, err := store.Open(t.TempDir()+"/larder.db", store.AtOnce(store.Options{}))
@@ -48,7 +49,7 @@ func TestCheckFindsDamage(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		tamper func(b *bolt.Bucket) error
-		want   []string // texts that one of the reported problems must contain
+		want   []string
 	}{
 		{"a flipped bit in a body", func(b *bolt.Bucket) error {
 			data := bytes.Clone(b.Bucket(objects).Get(key))

@@ -10,10 +10,9 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// childFileSizeLimit fills a store until it reaches the process's limit on file sizes (RLIMIT_FSIZE), lifts the limit
-// and continues to write.
+// childFileSizeLimit fills a store until it reaches RLIMIT_FSIZE, lifts the limit and continues to write.
 func childFileSizeLimit(path string) error {
-	// By default SIGXFSZ ends a process that reaches the limit.
+	// By default SIGXFSZ ends a process that reaches the limit on file sizes.
 	signal.Ignore(syscall.SIGXFSZ)
 	var old syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {

@@ -12,10 +12,9 @@ import (
 )
 
 // childMode is the environment variable that makes the test binary a child process of a test. Its value selects the
-// function that child runs.
+// function to run.
 const childMode = "LARDER_STORE_TEST_CHILD"
 
-// child runs the function of a child process, and returns the exit status.
 func child() int {
 	var err error
 	switch mode := os.Getenv(childMode); mode {
@@ -49,7 +48,6 @@ func child() int {
 	return 0
 }
 
-// childHold keeps a store open until its standard input ends.
 func childHold(path string) error {
 	s, err := store.Open(path, store.Options{})
 	if err != nil {
@@ -60,7 +58,6 @@ func childHold(path string) error {
 	return errors.Join(err, s.Close())
 }
 
-// runChild runs this test binary as a child and waits for it.
 func runChild(t *testing.T, mode string, args ...string) {
 	t.Helper()
 	cmd := childCommand(mode, args...)

@@ -17,7 +17,6 @@ import (
 
 const day = 24 * time.Hour
 
-// jumper is a store whose wall clock a test can set to any time.
 type jumper struct {
 	path  string
 	ahead atomic.Int64 // difference of the fake wall clock to the true time, in nanoseconds
@@ -29,7 +28,7 @@ type jumper struct {
 func (j *jumper) open(t *testing.T) {
 	t.Helper()
 	o := byHand()
-	// With the default interval of ten seconds, simulated months take minutes of CPU time.
+	// With the default IdentityInterval of ten seconds, simulated months take minutes of CPU time.
 	o.Hooks = &hook.Hooks{IdentityInterval: day,
 		Wall: func() time.Time { return time.Now().Add(time.Duration(j.ahead.Load())) }}
 	j.s = storetest.OpenFile(t, j.path, o)
@@ -51,9 +50,8 @@ func (j *jumper) write(t *testing.T, op entry.Op) {
 	flush(t, j.s)
 }
 
-// TestClockJumps checks that no delete is lost to a durable handler that has yet to receive it, however the wall clock
-// jumps while the store is open or closed. The age of a tombstone includes the time that the store was open, which is
-// measured independently of the wall clock.
+// TestClockJumps checks that no durable handler misses a delete, however the wall clock jumps. The age of a tombstone
+// includes the time that the store was open, which is measured independently of the wall clock.
 func TestClockJumps(t *testing.T) {
 	const year = 365 * day
 	for name, jumps := range map[string][]time.Duration{
@@ -103,9 +101,8 @@ func TestClockJumps(t *testing.T) {
 	}
 }
 
-// TestClockAfterAKill checks that the age of a tombstone includes the running time of a process that was killed: a
-// delete is kept for seven days of running time in total. A process that is killed has stored its clock only by
-// commits.
+// TestClockAfterAKill checks that the age of a tombstone includes the running time of killed processes, which store
+// their clock only in commits.
 func TestClockAfterAKill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &jumper{path: filepath.Join(t.TempDir(), "larder.db")}
@@ -134,8 +131,7 @@ func TestClockAfterAKill(t *testing.T) {
 	})
 }
 
-// TestScrubbedIsMonotonic checks that the time of Store.Scrubbed has a monotonic reading, so that a changed wall clock
-// does not change the age of the last check.
+// TestScrubbedIsMonotonic checks that a changed wall clock does not change the age of the last Scrub.
 func TestScrubbedIsMonotonic(t *testing.T) {
 	s := storetest.OpenFile(t, filepath.Join(t.TempDir(), "larder.db"), store.Options{})
 	if at := s.Scrubbed(); !at.IsZero() {

@@ -15,10 +15,9 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// closeWait is the maximum time that Close waits for the disk.
+// closeWait is the maximum time that Store.Close waits for the disk.
 const closeWait = 10 * time.Second
 
-// openGated opens a store whose commits the returned gate controls.
 func openGated(t *testing.T, path string) (*store.Store, *hook.Gate) {
 	t.Helper()
 	g := &hook.Gate{}
@@ -31,8 +30,8 @@ func openGated(t *testing.T, path string) (*store.Store, *hook.Gate) {
 	return s, g
 }
 
-// wantStillWriting calls end, which must fail with ErrStillWriting after ten seconds (closeWait). The error must name
-// the write that still runs.
+// wantStillWriting calls end, which must fail with ErrStillWriting after closeWait. The error must name the write that
+// still runs.
 func wantStillWriting(t *testing.T, what, writing string, end func() error) {
 	t.Helper()
 	begun := time.Now()
@@ -43,8 +42,8 @@ func wantStillWriting(t *testing.T, what, writing string, end func() error) {
 	}
 }
 
-// TestCloseWhileTheDiskHangs checks that Close returns in time while a commit hangs. Reads still work, and the file
-// stays locked. When the disk works again, the dirty changes are in the file.
+// TestCloseWhileTheDiskHangs checks that Close returns in time while a commit hangs, but the file stays locked. When
+// the disk works again, the commit writes the dirty changes.
 func TestCloseWhileTheDiskHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "larder.db")
@@ -82,8 +81,8 @@ func TestCloseWhileTheDiskHangs(t *testing.T) {
 	})
 }
 
-// TestCloseWhileAWriteHangs checks a Close while a write other than the commit hangs: the error names that write, and
-// the dirty changes are committed after it.
+// TestCloseWhileAWriteHangs checks Close while a write other than a commit hangs: the error names that write, and the
+// dirty changes are committed after it.
 func TestCloseWhileAWriteHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "larder.db")
@@ -102,8 +101,8 @@ func TestCloseWhileAWriteHangs(t *testing.T) {
 	})
 }
 
-// TestCollectionCloseWhileTheDiskHangs checks that other collections keep working while Collection.Close hangs, and
-// that calls which open the same collection fail instead of waiting.
+// TestCollectionCloseWhileTheDiskHangs checks that while Collection.Close hangs, other collections keep working, and
+// opening the same collection fails instead of waiting.
 func TestCollectionCloseWhileTheDiskHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
@@ -156,8 +155,8 @@ func TestCollectionCloseWhileTheDiskHangs(t *testing.T) {
 	})
 }
 
-// TestFlushEndsWithItsContext checks that Flush returns when its context ends. The commit goes on, and
-// CollectionOptions.Committed is called for it.
+// TestFlushEndsWithItsContext checks that the commit goes on after the context of Flush has ended, and calls
+// CollectionOptions.Committed.
 func TestFlushEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var commits []store.Commit
@@ -187,8 +186,8 @@ func TestFlushEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// TestSlowDisk checks that CommitErr returns ErrSlowDisk while a commit takes longer than ten seconds, and nil again
-// once it has ended.
+// TestSlowDisk checks that CommitErr returns ErrSlowDisk while a commit takes longer than ten seconds, and nil
+// afterwards.
 func TestSlowDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, g := openGated(t, filepath.Join(t.TempDir(), "larder.db"))
@@ -205,7 +204,7 @@ func TestSlowDisk(t *testing.T) {
 			time.Since(begun) != 10*time.Second {
 			t.Errorf("after %v: %v", time.Since(begun), err)
 		}
-		apply(t, c, "2", upsert("a/x", "2")) // the batch is far below the limits at which Apply waits
+		apply(t, c, "2", upsert("a/x", "2"))
 		changed = s.Committed()
 		if err := finish(); err != nil {
 			t.Error(err)

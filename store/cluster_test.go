@@ -10,8 +10,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestClaimCluster checks that all open collections of a store must belong to one cluster, identified by its UID. A
-// collection that finds another cluster at the same address may claim the new one.
+// TestClaimCluster checks that all open collections of a store must belong to one cluster, identified by its UID.
 func TestClaimCluster(t *testing.T) {
 	s := storetest.Open(t, store.Options{})
 	var opened []*store.Collection
@@ -38,18 +37,17 @@ func TestClaimCluster(t *testing.T) {
 	if err := c.ClaimCluster("two", false); err == nil || !strings.Contains(err.Error(), a.Identity().String()+" has") {
 		t.Errorf("the first of the others is not named: %v", err)
 	}
-	claim(c, "", false, true) // c does not know its cluster
+	claim(c, "", false, true)
 	claim(c, "one", false, true)
 	claim(c, "two", false, false)
 
-	// The server's address now leads to cluster "two". Collection a notices it first.
+	// The server's address now leads to cluster "two", and collection a notices the change first.
 	claim(a, "two", true, true)
 	claim(a, "two", false, true)
 	claim(b, "one", false, true)
 	claim(b, "two", true, true)
 	claim(c, "two", false, true)
 
-	// Closing a collection removes its claim, so that the remaining one may claim another cluster.
 	claim(a, "three", false, false)
 	b.Close()
 	c.Close()

@@ -23,7 +23,6 @@ const (
 	benchPageSize = 2000
 )
 
-// benchPods returns pods in key order.
 func benchPods(b *testing.B, from, n, rv int) []runtime.Object {
 	b.Helper()
 	pod, _ := sample.Pod(b)

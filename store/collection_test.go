@@ -64,7 +64,7 @@ func TestCollectionOpensOnce(t *testing.T) {
 		t.Errorf("dropped while open: %v", err)
 	}
 	c.Close()
-	c.Close() // a second Close must not release the name, as another Collection may have claimed it
+	c.Close() // a second Close must not release the name, which another Collection may have claimed
 	again, err := s.Collection(ctx, storetest.Pods, o)
 	if err != nil {
 		t.Fatal(err)
@@ -92,7 +92,7 @@ func TestCollectionNeedsACodecAndAnIdentity(t *testing.T) {
 		store.CollectionOptions{Residency: store.None, Codec: storetest.PodCodec()}); err == nil {
 		t.Error("without an identity: no error")
 	}
-	// A failed call of Collection must release the collection's name, so that openPods succeeds below.
+	// A failed call of Store.Collection must release the collection's name.
 	if _, err := s.Collection(context.Background(), storetest.Pods, store.CollectionOptions{
 		Codec: storetest.PodCodec(), Indexers: cache.Indexers{"bad": nil},
 	}); err == nil {
@@ -142,7 +142,7 @@ func TestIterateByPages(t *testing.T) {
 			t.Fatalf("%q after %q", key, last)
 		}
 		last = key
-		// The callback may write, since no transaction is open while it runs.
+		// The callback of Iterate may write, since no transaction is open while it runs.
 		if n == 10 {
 			apply(t, c, "5000", upsert("zz/new", "5000"), remove("ns0/pod0300", "5000"))
 		}
@@ -197,8 +197,8 @@ func TestReadOnlyStore(t *testing.T) {
 	}
 }
 
-// TestReadOnlyEmptyCollection checks that a missing index of an empty collection is not reported as damage by a
-// read-only store.
+// TestReadOnlyEmptyCollection checks that a read-only store does not report the missing index of an empty collection as
+// damage.
 func TestReadOnlyEmptyCollection(t *testing.T) {
 	ctx := context.Background()
 	path := filepath.Join(t.TempDir(), "larder.db")
@@ -261,8 +261,8 @@ func TestView(t *testing.T) {
 	}
 }
 
-// TestCollectionWaitsForClose checks opening a collection that is already open: Store.Collection waits, until its
-// context ends, if the owner has announced that it will close the collection, and fails at once otherwise.
+// TestCollectionWaitsForClose checks that Store.Collection waits for an open collection if its owner has announced that
+// it will close it, and fails at once otherwise.
 func TestCollectionWaitsForClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.Open(t, store.Options{})
@@ -289,7 +289,7 @@ func TestCollectionWaitsForClose(t *testing.T) {
 			err error
 		}
 		results := make(chan result)
-		for range 2 { // two waiting callers, which open the collection one after the other
+		for range 2 {
 			go func() {
 				c, err := s.Collection(t.Context(), storetest.Pods, o)
 				results <- result{c, err}

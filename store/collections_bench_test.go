@@ -8,8 +8,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// BenchmarkOpenCollections opens 300 collections of a file, as a process with 300 informers does when it starts: new
-// collections, and collections that an earlier process has stored.
+// BenchmarkOpenCollections opens 300 collections, as a process with 300 informers does at its start, in a new file and
+// in a stored one.
 func BenchmarkOpenCollections(b *testing.B) {
 	const collections = 300
 	codec := mustCodec(b, somePod(0))

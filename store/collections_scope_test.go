@@ -12,7 +12,7 @@ import (
 )
 
 // TestScopeFromKeys checks that Store.Collections reports a collection as namespaced because its keys have namespaces,
-// even without CollectionOptions.Resource and Info.Newest (resourceVersions that cannot be compared).
+// even without CollectionOptions.Resource and Info.Newest.
 func TestScopeFromKeys(t *testing.T) {
 	for _, rv := range []string{"7", "v7"} {
 		s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.AtOnce(store.Options{}))

@@ -18,8 +18,8 @@ import (
 // pods.
 type fileStates map[string]struct{ keys, red []string }
 
-// problem returns how the file differs from the expected state at its resourceVersion, or "". A collection that is
-// incomplete or must be listed may have any state, since no informer resumes from it.
+// problem describes how the file differs from the expected state at its resourceVersion; "" for no difference. A
+// collection that is incomplete or must be listed may have any state, since no informer resumes from it.
 func (f fileStates) problem(ctx context.Context, s *store.Store) string {
 	view, err := s.ViewWith(ctx, storetest.Pods, storetest.PodCodec())
 	if err != nil {
@@ -48,7 +48,7 @@ func (f fileStates) problem(ctx context.Context, s *store.Store) string {
 	return ""
 }
 
-// at fails the test unless the file has the resourceVersion rv and the expected state for it.
+// at fails the test unless the file is at resourceVersion rv and has the expected state.
 func (f fileStates) at(t *testing.T, s *store.Store, rv string) {
 	t.Helper()
 	if problem := f.problem(context.Background(), s); problem != "" {
@@ -63,8 +63,8 @@ func (f fileStates) at(t *testing.T, s *store.Store, rv string) {
 	}
 }
 
-// TestEveryTransactionLeavesAState checks that after each transaction the objects, index entries and number of objects
-// in the file belong to its resourceVersion. So a crash at any time leaves a consistent file.
+// TestEveryTransactionLeavesAState checks that after each transaction the objects, index entries and counts in the file
+// belong to its resourceVersion, so that a crash leaves a consistent file.
 func TestEveryTransactionLeavesAState(t *testing.T) {
 	var gate hook.Gate
 	o := byHand()
@@ -75,7 +75,7 @@ func TestEveryTransactionLeavesAState(t *testing.T) {
 		"2": {[]string{"a/w", "a/x"}, []string{"a/x"}},
 		"3": {[]string{"a/w", "a/x", "a/y"}, []string{"a/x", "a/y"}},
 		"6": {[]string{"a/w", "a/y"}, nil},
-		"7": {[]string{"a/w", "a/y"}, nil}, // a bookmark: no object changes
+		"7": {[]string{"a/w", "a/y"}, nil}, // a bookmark changes no object
 		"9": {[]string{"a/y", "a/z"}, []string{"a/z"}},
 	}
 	transactions := 0
@@ -107,8 +107,8 @@ func TestEveryTransactionLeavesAState(t *testing.T) {
 	}
 }
 
-// TestCommitCoversItsObjectsOnly checks a commit that waits for another write while further batches are applied: the
-// objects and the resourceVersion that it writes to the file are of the same batch.
+// TestCommitCoversItsObjectsOnly checks a commit that waits for another write while batches are applied: its objects
+// and its resourceVersion must be of the same batch.
 func TestCommitCoversItsObjectsOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
@@ -130,7 +130,7 @@ func TestCommitCoversItsObjectsOnly(t *testing.T) {
 		go func() { results <- s.PutDocument(ctx, "other", []byte("write")) }()
 		<-entered
 		go func() { results <- s.Flush(ctx) }()
-		synctest.Wait() // until the commit waits for the other write to end
+		synctest.Wait()
 		apply(t, c, "3", upsert("a/y", "3"))
 		apply(t, c, "4")
 		release()
@@ -147,8 +147,6 @@ func TestCommitCoversItsObjectsOnly(t *testing.T) {
 	})
 }
 
-// TestFailedCommitLosesNothing checks that a failed commit changes nothing in the file, and that the next commit writes
-// its changes.
 func TestFailedCommitLosesNothing(t *testing.T) {
 	ctx := context.Background()
 	var gate hook.Gate
@@ -173,7 +171,6 @@ func TestFailedCommitLosesNothing(t *testing.T) {
 	states.at(t, s, "5")
 }
 
-// TestCommitWritesAllBatches checks that one commit writes all dirty changes.
 func TestCommitWritesAllBatches(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	c := openPods(t, s, byNamespaceAndColor)
@@ -192,8 +189,8 @@ func TestCommitWritesAllBatches(t *testing.T) {
 	fileStates{"21": {keys, keys}}.at(t, s, "21")
 }
 
-// TestFileIgnoresModifiedObjects checks that a commit writes each object as it was passed to Apply, even if a handler
-// has wrongly modified the object since.
+// TestFileIgnoresModifiedObjects checks that a commit writes each object as passed to Apply, even if a handler has
+// wrongly modified the object since.
 func TestFileIgnoresModifiedObjects(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	c := openPods(t, s, byNamespaceAndColor)

@@ -13,7 +13,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// BenchmarkCompact deletes nine of ten pods and compacts the file; docs/adr/0006 has the figures. Run it with
+// BenchmarkCompact deletes nine of ten pods and compacts the file. docs/adr/0006 has the figures. Run it with
 // -benchtime 1x -count 3.
 func BenchmarkCompact(b *testing.B) {
 	for b.Loop() {
@@ -34,7 +34,6 @@ func BenchmarkCompact(b *testing.B) {
 	}
 }
 
-// thin deletes nine of ten pods.
 func (f *fileBench) thin(b *testing.B) {
 	b.Helper()
 	for from := 0; from < f.pods; from += benchPageSize {

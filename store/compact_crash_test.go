@@ -18,7 +18,6 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// compactPods is the number of pods that compactStep writes.
 const compactPods = 300
 
 func openCompactPods(s *store.Store) (*store.Collection, error) {
@@ -31,7 +30,6 @@ func openCompactPods(s *store.Store) (*store.Collection, error) {
 	})
 }
 
-// compactStep updates every pod to resourceVersion n.
 func compactStep(c *store.Collection, n uint64) error {
 	batch := entry.Batch{ResourceVersion: fmt.Sprint(n)}
 	for i := range compactPods {
@@ -43,7 +41,6 @@ func compactStep(c *store.Collection, n uint64) error {
 	return err
 }
 
-// childCompact writes and compacts in turn until it is killed, and prints each committed resourceVersion.
 func childCompact(path string) error {
 	s, err := store.Open(path, store.AtOnce(store.Options{Logger: &quiet, LockTimeout: 10 * time.Second}))
 	if err != nil {
@@ -61,12 +58,12 @@ func childCompact(path string) error {
 		return err
 	}
 	n := uint64(0)
-	_, _ = fmt.Sscan(info.ResourceVersion, &n) // a new store has no resourceVersion: n stays 0
+	_, _ = fmt.Sscan(info.ResourceVersion, &n)
 	return stepForEver(c, n, s.Compact)
 }
 
-// stepForEver alternates between a write (compactStep) and a replacement of the file (exchange). After each it prints
-// the committed resourceVersion.
+// stepForEver alternates between compactStep and exchange, which replaces the file. After each it prints the committed
+// resourceVersion.
 func stepForEver(c *store.Collection, n uint64, exchange func(context.Context) (store.Compacted, error)) error {
 	for {
 		n++
@@ -81,8 +78,8 @@ func stepForEver(c *store.Collection, n uint64, exchange func(context.Context) (
 	}
 }
 
-// TestKilledWhileCompacting kills a process that compacts, at random moments, and checks that the store is sound and
-// has the committed state, and that the next Open removes an unfinished copy.
+// TestKilledWhileCompacting checks a process killed at random moments while it compacts: the store has the committed
+// state, and the next Open removes an unfinished copy.
 func TestKilledWhileCompacting(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "store")
@@ -90,7 +87,7 @@ func TestKilledWhileCompacting(t *testing.T) {
 	kills := soaked(6, 100)
 	last, copies := uint64(0), 0
 	for kill := 0; kill < kills || copies == 0 && kill < 20*kills; kill++ {
-		// Further, later kills, until one has interrupted the copy of a compaction.
+		// Later kills follow until a kill has interrupted the copy of a compaction.
 		said := killChild(t, "compact", path, time.Duration(random.IntN(40_000*(1+kill/kills)))*time.Microsecond)
 		copies += len(disk.Beside(path, disk.SuffixNew))
 		s, err := store.Open(path, store.Options{Logger: &quiet})
@@ -127,7 +124,6 @@ func TestKilledWhileCompacting(t *testing.T) {
 	t.Logf("%d kills came while there was a copy", copies)
 }
 
-// wantStep verifies that the objects are the pods that compactStep has written.
 func wantStep(t *testing.T, kill int, n uint64, objs []*corev1.Pod, info entry.Info) {
 	t.Helper()
 	for _, p := range objs {

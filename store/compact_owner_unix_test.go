@@ -15,7 +15,7 @@ import (
 )
 
 // giveAway makes the file readable for its group and, if the test runs as root, changes its owner and group. It returns
-// the resulting owner, group and mode, which Compact has to keep.
+// the resulting owner, group and mode.
 func giveAway(t *testing.T, path string) ownership {
 	t.Helper()
 	if err := os.Chmod(path, 0o640); err != nil {
@@ -44,8 +44,8 @@ func ownershipOf(t *testing.T, path string) ownership {
 	return ownership{st.Uid, st.Gid, info.Mode()}
 }
 
-// TestCompactKeepsTheOwner checks that Compact and Rekey keep the owner, group and mode of the file, so that root can
-// compact the store of a service.
+// TestCompactKeepsTheOwner checks that Compact and Rekey keep the owner, group and mode of the file: root may compact
+// the store of a service.
 func TestCompactKeepsTheOwner(t *testing.T) {
 	keys, err := seal.ParseKeys([]byte(rekeyKeys))
 	if err != nil {

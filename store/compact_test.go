@@ -21,13 +21,13 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// thinned returns a filled store, and its collections many and few. Nine of ten pods of many are deleted, so that most
-// pages of the file are free.
+// thinned returns a filled store with the collections many and few. Nine of ten pods of many are deleted, so most pages
+// of the file are free.
 func thinned(t *testing.T, o store.Options) (s *store.Store, many, few *store.Collection) {
 	t.Helper()
 	o = store.AtOnce(o)
 	s, many, few = filled(t, o)
-	for range soaked(1, 3) { // several updates of all pods, to make the file grow
+	for range soaked(1, 3) {
 		mustUpdate(t, many)
 	}
 	batch := entry.Batch{ResourceVersion: "9000"}
@@ -71,8 +71,6 @@ func rootKeys(t *testing.T, s *store.Store) map[string]string {
 	return all
 }
 
-// TestCompact checks that Compact makes the file smaller and keeps its contents, and that concurrent reads and later
-// writes succeed.
 func TestCompact(t *testing.T) {
 	s, many, few := thinned(t, store.Options{})
 	err := tamperWith(few, func(b *bolt.Bucket) error { // an unknown bucket, as a newer program may add
@@ -146,7 +144,6 @@ func mustInfo(t *testing.T, c *store.Collection) entry.Info {
 	return info
 }
 
-// TestCompactLosesNoWrite checks that writes during Compact are in the new file.
 func TestCompactLosesNoWrite(t *testing.T) {
 	s, _, _ := thinned(t, store.Options{})
 	compacted := make(chan error, 1)
@@ -155,7 +152,7 @@ func TestCompactLosesNoWrite(t *testing.T) {
 		compacted <- err
 	}()
 	stored := 0
-	for end := false; !end; stored++ { // at least one write begins after Compact has started
+	for end := false; !end; stored++ {
 		select {
 		case err := <-compacted:
 			if err != nil {
@@ -175,7 +172,6 @@ func TestCompactLosesNoWrite(t *testing.T) {
 	}
 }
 
-// TestCompactAtPath checks the function Compact: it compacts a store that no process has open, and closes it cleanly.
 func TestCompactAtPath(t *testing.T) {
 	s, _, _ := thinned(t, store.Options{})
 	path := mustCrash(t, s)
@@ -201,8 +197,8 @@ func TestCompactAtPath(t *testing.T) {
 	wantUsable(t, s, many)
 }
 
-// TestCompactDuringAList checks that a running list (Replacement) continues after a compaction, whether its changes are
-// still held back or already visible.
+// TestCompactDuringAList checks that a running Replacement continues after a compaction, whether its changes are held
+// back until Commit or already visible.
 func TestCompactDuringAList(t *testing.T) {
 	s, many, few := thinned(t, store.Options{})
 	store.SetLimits(few, 1, store.CommitLimit(few))
@@ -233,8 +229,7 @@ func TestCompactDuringAList(t *testing.T) {
 	wantSound(t, s)
 }
 
-// TestCompactFails checks that a failed Compact keeps the old file and leaves no other file behind, and that the next
-// Compact succeeds.
+// TestCompactFails checks that a failed Compact keeps the old file and leaves no other file behind.
 func TestCompactFails(t *testing.T) {
 	s, many, _ := thinned(t, store.Options{})
 	stat := func() os.FileInfo {
@@ -295,8 +290,8 @@ func TestCompactFails(t *testing.T) {
 	wantUsable(t, s, many)
 }
 
-// TestCompactOfAFailedStore checks that Compact refuses a store that has failed with ErrOutcomeUnknown, since it is not
-// known which transaction its file has, and succeeds after Rebuild.
+// TestCompactOfAFailedStore checks that Compact refuses a store that has failed with ErrOutcomeUnknown: it is unknown
+// which transaction its file has.
 func TestCompactOfAFailedStore(t *testing.T) {
 	s, many, _ := thinned(t, store.Options{})
 	before, err := os.Stat(s.Path())
@@ -326,8 +321,6 @@ func TestCompactOfAFailedStore(t *testing.T) {
 	wantUsable(t, s, many)
 }
 
-// TestCompactRefuses checks that Compact fails if the store is open, damaged, missing or not a store, and leaves the
-// file alone.
 func TestCompactRefuses(t *testing.T) {
 	if _, err := store.Compact(t.Context(), t.TempDir(), store.Options{}); !errors.Is(err, store.ErrForeign) {
 		t.Errorf("a directory: %v", err)
@@ -384,8 +377,7 @@ func TestCompactRefuses(t *testing.T) {
 	}
 }
 
-// TestCopiesKeepBucketsOfLaterPrograms checks that Compact and Rekey keep buckets that this program does not know, with
-// their contents.
+// TestCopiesKeepBucketsOfLaterPrograms checks that Compact and Rekey copy buckets that this program does not know.
 func TestCopiesKeepBucketsOfLaterPrograms(t *testing.T) {
 	e := sealing(t, mustKey(t, ""))
 	for name, remake := range map[string]func(s *store.Store) error{

@@ -36,16 +36,15 @@ func cpuTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// variedTotal is the number of pods that BenchmarkCompression stores; each workload has variedReplicas of them. The
-// environment variable VARIED_PODS overrides the number.
+// variedTotal is the number of pods that BenchmarkCompression stores, unless VARIED_PODS overrides it. variedReplicas
+// is the number of pods of each workload.
 const (
 	variedTotal    = 100_000
 	variedReplicas = 50
 )
 
-// BenchmarkCompression stores realistic pods (see variedPods) with and without compression. Cold is one list of all
-// pods into a new collection. The other benchmarks read the stored pods with no object in memory, alternately with and
-// without compression.
+// BenchmarkCompression stores realistic pods (variedPods) with and without compression. Cold lists all pods into a new
+// collection. The other benchmarks read the stored pods with Residency None.
 func BenchmarkCompression(b *testing.B) {
 	total := variedTotal
 	if n, err := strconv.Atoi(os.Getenv("VARIED_PODS")); err == nil {
@@ -113,8 +112,7 @@ func benchCompression(b *testing.B, codec codec.Codec, total int) {
 	each("CommitHot1000", func(b *testing.B, c *store.Collection) { benchCommitHot(b, c, keys) })
 }
 
-// benchCold lists all pods into a new collection in each iteration, and leaves the collection of the last iteration in
-// stored.
+// benchCold lists all pods into a new collection in each iteration. Afterwards stored has the last collection.
 func benchCold(b *testing.B, stored map[string]*store.Collection, name string, codec codec.Codec,
 	compression store.Compression, total int) {
 	c := stored[name]
@@ -164,7 +162,6 @@ func benchOpenVaried(b *testing.B, s *store.Store, codec codec.Codec, compressio
 	return c
 }
 
-// benchColdVaried lists total pods into c, and returns the CPU time that the store needs for the pages of the list.
 func benchColdVaried(b *testing.B, c *store.Collection, codec codec.Codec, total int) (cpu time.Duration) {
 	b.StopTimer()
 	v := newVariedPods(total, variedReplicas)
@@ -222,7 +219,7 @@ func benchRaw(b *testing.B, c *store.Collection, codec codec.Codec, keys []strin
 	}
 }
 
-// benchCommitHot updates 1,000 objects that are far apart, and commits them in one transaction.
+// benchCommitHot updates 1,000 objects that are far apart in key order, and commits them in one transaction.
 func benchCommitHot(b *testing.B, c *store.Collection, keys []string) {
 	const hot = 1000
 	ops := make([]entry.Op, hot)

@@ -6,8 +6,6 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestCompactKeepsDictionaries checks that compressed records can be read after Compact of an open and of a closed
-// store.
 func TestCompactKeepsDictionaries(t *testing.T) {
 	path := t.TempDir() + "/larder.db"
 	s := mustOpen(t, path, store.Options{})

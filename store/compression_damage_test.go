@@ -16,7 +16,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// tamperDictionary replaces the only dictionary in the file with the result of change, or removes it if that is nil.
+// tamperDictionary replaces the only dictionary in the file by the result of change; nil removes the dictionary.
 func tamperDictionary(t *testing.T, c *store.Collection, change func(data []byte) []byte) {
 	t.Helper()
 	err := tamperWith(c, func(b *bolt.Bucket) error {
@@ -33,8 +33,8 @@ func tamperDictionary(t *testing.T, c *store.Collection, change func(data []byte
 	}
 }
 
-// TestDictionaryDamage checks a compression dictionary that is damaged or missing: reads of records compressed with it
-// fail, Check reports one problem, and Rebuild loses these records and no others.
+// TestDictionaryDamage checks that Rebuild after damage of a compression dictionary loses the records compressed with
+// it, and no others.
 func TestDictionaryDamage(t *testing.T) {
 	for what, change := range map[string]func([]byte) []byte{
 		"a flipped bit in the content":  func(data []byte) []byte { data[len(data)-7] ^= 1; return data },
@@ -92,7 +92,6 @@ func testDictionaryDamage(t *testing.T, change func([]byte) []byte, again store.
 	wantSound(t, s)
 }
 
-// TestRebuildKeepsCompressed checks that Rebuild of an undamaged file loses no compressed record.
 func TestRebuildKeepsCompressed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	s := mustOpen(t, path, store.Options{})

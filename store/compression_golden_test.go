@@ -31,7 +31,6 @@ func writeGoldenZstd(t *testing.T) {
 	saveGolden(t, path, goldenZstdPath)
 }
 
-// TestGoldenZstd opens a copy of the golden store with compressed records and checks its contents.
 func TestGoldenZstd(t *testing.T) {
 	if *updateGolden {
 		writeGoldenZstd(t)

@@ -14,8 +14,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// rewrite lists n pods, modified by change, with an option that replaces all stored records (ReplaceOptions.Rewrite).
-// It returns the number of reported changes.
+// rewrite lists n pods, modified by change, with ReplaceOptions.Rewrite, and returns the number of reported changes.
 func rewrite(t *testing.T, c *store.Collection, n int, change func(*corev1.Pod)) (changes int) {
 	t.Helper()
 	r, err := c.BeginReplace(t.Context(), store.ReplaceOptions{Rewrite: true})
@@ -46,8 +45,8 @@ func rewrite(t *testing.T, c *store.Collection, n int, change func(*corev1.Pod))
 }
 
 // TestRewriteChangesCompression checks that a list with ReplaceOptions.Rewrite compresses plain records, or
-// decompresses compressed records if Compression is off. It reports no changes, since the objects are equal. This holds
-// for lists whose changes are held back to the end, and for lists that are too large for that.
+// decompresses them if Compression is off, and reports no changes. It covers lists that hold back their changes until
+// Commit, and larger lists.
 func TestRewriteChangesCompression(t *testing.T) {
 	t.Run("held", func(t *testing.T) { testRewriteChangesCompression(t, false) })
 	t.Run("shown", func(t *testing.T) { testRewriteChangesCompression(t, true) })
@@ -90,9 +89,8 @@ func nextSeq(t *testing.T, c *store.Collection) uint64 {
 	return info.NextSeq
 }
 
-// TestRewriteReplacesTheDictionary checks that a list with ReplaceOptions.Rewrite builds a new dictionary once the
-// objects differ much from those that the old dictionary was built from. The old dictionary is removed with the last
-// record that needs it.
+// TestRewriteReplacesTheDictionary checks that a list with ReplaceOptions.Rewrite builds a new dictionary if the
+// objects differ much from the old dictionary's samples. The old dictionary goes with the last record that needs it.
 func TestRewriteReplacesTheDictionary(t *testing.T) {
 	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{})
 	c := openCompressed(t, s, store.Zstd)
@@ -120,7 +118,6 @@ func TestRewriteReplacesTheDictionary(t *testing.T) {
 	wantPods(t, c, 200, change)
 	wantSound(t, s)
 
-	// A further list with Rewrite of the same objects keeps the records and their dictionary.
 	rewrite(t, c, 200, change)
 	if again, err := dictionaries(c); err != nil || fmt.Sprintf("%x", again) != fmt.Sprintf("%x", now) {
 		t.Errorf("dictionaries %x, before %x, %v", again, now, err)

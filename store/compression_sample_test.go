@@ -9,8 +9,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestFailedWritesAreSampledOnce checks that a write which is retried several times counts as one sample for the
-// dictionary.
+// TestFailedWritesAreSampledOnce checks that a write that is retried several times counts as one sample for the
+// compression dictionary.
 func TestFailedWritesAreSampledOnce(t *testing.T) {
 	noSpace := func() error { return syscall.ENOSPC }
 	for name, test := range map[string]struct {

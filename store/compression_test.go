@@ -25,8 +25,8 @@ import (
 	"github.com/larder-dev/larder/store/query"
 )
 
-// openCompressed opens the collection of pods. Its dictionaries are so small that the few pods of a test suffice to
-// build one.
+// openCompressed opens the collection of pods with so small dictionaries that the few pods of a test suffice to build
+// one.
 func openCompressed(t *testing.T, s *store.Store, compression store.Compression) *store.Collection {
 	t.Helper()
 	c, err := s.Collection(t.Context(), pods(), store.CollectionOptions{
@@ -50,7 +50,6 @@ func wantSound(t *testing.T, s *store.Store) {
 	}
 }
 
-// wantPods verifies that the collection has exactly the first n pods, as modified by change.
 func wantPods(t *testing.T, c *store.Collection, n int, change func(*corev1.Pod)) {
 	t.Helper()
 	for i := range n {
@@ -92,7 +91,6 @@ func compressionOf(t *testing.T, c *store.Collection) (total, packed, dicts int)
 	return total, packed, len(keys)
 }
 
-// applyNewer updates the pods with the numbers from to to-1 to a later resourceVersion, and commits.
 func applyNewer(t *testing.T, c *store.Collection, from, to, rv int) {
 	t.Helper()
 	var b entry.Batch
@@ -110,15 +108,15 @@ func applyNewer(t *testing.T, c *store.Collection, from, to, rv int) {
 	}
 }
 
-// TestCompressionOnAndOff checks that Compression can be changed between opens of a stored collection: all records stay
-// readable, and the collection need not be listed.
+// TestCompressionOnAndOff checks that Compression can change between two opens of a collection: all records stay
+// readable, and no list is needed.
 func TestCompressionOnAndOff(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	const n = 200
-	rvs := map[int]int{} // resourceVersion of each updated pod, by the pod's number
+	rvs := map[int]int{}
 	for round, test := range []struct {
 		compression    store.Compression
-		from, to       int // numbers of the pods to update
+		from, to       int
 		packed, dicted int
 	}{
 		{store.NoCompression, 0, 0, 0, 0},
@@ -156,7 +154,7 @@ func TestCompressionOnAndOff(t *testing.T) {
 }
 
 // TestCompressionMakesADictionary checks that a dictionary is built from the first page of a list, or from the first
-// batches once there are enough samples, and that earlier payloads are stored uncompressed.
+// batches once there are enough samples. Earlier payloads are stored uncompressed.
 func TestCompressionMakesADictionary(t *testing.T) {
 	t.Run("List", func(t *testing.T) {
 		c := openCompressed(t, mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{}), store.Zstd)
@@ -210,7 +208,7 @@ func TestIncompressiblePayloads(t *testing.T) {
 	if err := s.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	// Only the payloads that the dictionary contains can be compressed.
+	// Random payloads are compressible only if the dictionary contains them.
 	if total, packed, _ := compressionOf(t, c); total != 400 || packed > (64<<10)/2000+1 {
 		t.Errorf("%d of %d are compressed", packed, total)
 	}
@@ -260,8 +258,7 @@ func TestCompressionOfVariedPods(t *testing.T) {
 	wantSound(t, s)
 }
 
-// storeVaried lists the pods into c. It returns a function that fails the test if objects that were read differ from
-// them.
+// storeVaried lists the pods into c. The returned function fails the test unless the read objects equal the pods.
 func storeVaried(t *testing.T, c *store.Collection, want []runtime.Object) func(what string, got []runtime.Object,
 	err error) {
 	t.Helper()
@@ -301,7 +298,6 @@ func storeVaried(t *testing.T, c *store.Collection, want []runtime.Object) func(
 	}
 }
 
-// TestCompressionConcurrently runs all kinds of reads and a writer concurrently on a compressed collection.
 func TestCompressionConcurrently(t *testing.T) {
 	t.Parallel()
 	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.AtOnce(store.Options{}))
@@ -347,8 +343,7 @@ func TestCompressionConcurrently(t *testing.T) {
 	wantSound(t, s)
 }
 
-// TestCompressionSurvivesAFailedCommit checks that the next commit writes the records and the dictionary of a failed
-// commit.
+// TestCompressionSurvivesAFailedCommit checks that the commit after a failed one writes the records and the dictionary.
 func TestCompressionSurvivesAFailedCommit(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	s := mustOpen(t, path, store.Options{})

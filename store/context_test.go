@@ -16,8 +16,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// whenCanceled runs call and cancels its context while the disk hangs. It returns the error of call, and fails the test
-// if call does not return.
+// whenCanceled cancels the context of call while the disk hangs, and returns the error of call.
 func whenCanceled(t *testing.T, call func(ctx context.Context) error) error {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -33,8 +32,8 @@ func whenCanceled(t *testing.T, call func(ctx context.Context) error) error {
 	}
 }
 
-// TestWritesEndWithTheirContext checks that while a write of a collection hangs in the disk, later writes of that
-// collection wait no longer than their contexts.
+// TestWritesEndWithTheirContext checks that writes of a collection wait no longer than their contexts while an earlier
+// write hangs in the disk.
 func TestWritesEndWithTheirContext(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	g := store.GateCommits(s)
@@ -86,7 +85,6 @@ func (b *blocked) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestCompactionWaitsForNoReader checks that a reader of the old file blocks neither the compaction nor later writes.
 func TestCompactionWaitsForNoReader(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	c := openPods(t, s, nil)
@@ -109,8 +107,8 @@ func TestCompactionWaitsForNoReader(t *testing.T) {
 	}
 }
 
-// TestAddIndexersDoesNotBlockCommits checks AddIndexers while it waits for a write of its collection: it does not hold
-// the writer lock, so commits of other collections wait only for that write.
+// TestAddIndexersDoesNotBlockCommits checks that AddIndexers does not hold the writer lock while it waits for a write
+// of its collection, so that commits of other collections wait only for that write.
 func TestAddIndexersDoesNotBlockCommits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.Open(t, byHand())
@@ -137,7 +135,6 @@ func TestAddIndexersDoesNotBlockCommits(t *testing.T) {
 	})
 }
 
-// openOthers opens a collection of pods with another identity than the collection of openPods.
 func openOthers(t *testing.T, s *store.Store) *store.Collection {
 	t.Helper()
 	id := storetest.Pods
@@ -149,7 +146,7 @@ func openOthers(t *testing.T, s *store.Store) *store.Collection {
 	return c
 }
 
-// TestAbortEndsWithItsContext checks that a list can be aborted while the disk hangs, and that the next one can begin.
+// TestAbortEndsWithItsContext checks that a list can be aborted while the disk hangs, and that the next list can begin.
 func TestAbortEndsWithItsContext(t *testing.T) {
 	for name, held := range map[string]int{"held": 1 << 20, "shown": 1} {
 		t.Run(name, func(t *testing.T) {
@@ -202,8 +199,8 @@ func (c slowCodec) Decode(data []byte) (runtime.Object, error) {
 	return c.Codec.Decode(data)
 }
 
-// TestCloseWhileObjectsAreRead checks that Store.Close returns at once while a collection that has loaded its objects
-// into memory waits for a write that hangs.
+// TestCloseWhileObjectsAreRead checks that Store.Close returns at once while a collection that is loading its objects
+// into memory waits for a hanging write.
 func TestCloseWhileObjectsAreRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.Open(t, byHand())

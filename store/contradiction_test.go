@@ -17,7 +17,7 @@ import (
 	"github.com/larder-dev/larder/store/memory"
 )
 
-// event returns a watch event for key as an entry.Op. The UID is derived from the key unless uid is given.
+// event returns a watch event as an entry.Op. The UID is derived from the key unless uid is given.
 func event(typ cache.DeltaType, key, rv string, uid ...string) entry.Op {
 	pod := storetest.Pod(key, "uid-"+key, rv)
 	if len(uid) > 0 {
@@ -30,13 +30,13 @@ func event(typ cache.DeltaType, key, rv string, uid ...string) entry.Op {
 	return op
 }
 
-// failing returns the op with its object changed so that an index function fails on it.
+// failing changes the op's object so that an index function fails on it.
 func failing(op entry.Op) entry.Op {
 	op.Object.(*corev1.Pod).Labels = map[string]string{storetest.FailLabel: "error"}
 	return op
 }
 
-// unknownState returns a delete without the object's last state, as from a transform function that failed.
+// unknownState returns a delete without the object's last state, as after a failed transform function.
 func unknownState(key string) entry.Op {
 	return entry.Op{Type: entry.Delete, Event: deleted, Object: cache.DeletedFinalStateUnknown{Key: key}}
 }
@@ -113,8 +113,8 @@ func TestContradictions(t *testing.T) {
 	}
 }
 
-// TestContradictionsOfAnIncompleteCollection checks that no contradiction is reported while the collection is
-// incomplete or must be listed: its objects are then no state of the server, and a list is due anyway.
+// TestContradictionsOfAnIncompleteCollection checks that a collection that is incomplete or must be listed reports no
+// contradiction: its objects are no state of the server, and a list is due anyway.
 func TestContradictionsOfAnIncompleteCollection(t *testing.T) {
 	eachCollection(t, func(t *testing.T, c store.Interface) {
 		ops := []entry.Op{event(updated, "a/z", "11"), event(added, "a/x", "12", "new")}
@@ -135,8 +135,8 @@ func TestContradictionsOfAnIncompleteCollection(t *testing.T) {
 	})
 }
 
-// TestIfContradicted checks that Apply copies the reason in Batch.IfContradicted to Info.MustRelist if an op of the
-// batch contradicts the stored state.
+// TestIfContradicted checks that Apply copies Batch.IfContradicted to Info.MustRelist if an op of the batch contradicts
+// the stored state.
 func TestIfContradicted(t *testing.T) {
 	eachCollection(t, func(t *testing.T, c store.Interface) {
 		want := func(what, rv, reason string, b entry.Batch) {
@@ -164,8 +164,6 @@ func TestIfContradicted(t *testing.T) {
 	})
 }
 
-// TestIfContradictedIsStored checks that the reason to relist that Apply copies from Batch.IfContradicted is stored in
-// the file.
 func TestIfContradictedIsStored(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "larder.db")
 	s := storetest.OpenFile(t, path, byHand())
@@ -186,7 +184,7 @@ func TestIfContradictedIsStored(t *testing.T) {
 	}
 }
 
-// contradictions returns the keys and resourceVersions of those changes in res that contradict the stored state.
+// contradictions returns the keys and resourceVersions of the changes that contradict the stored state.
 func contradictions(res entry.Result) (out string) {
 	for _, ch := range res.Changes {
 		if ch.Contradicts {
@@ -196,7 +194,6 @@ func contradictions(res entry.Result) (out string) {
 	return out
 }
 
-// listPods lists pods with these keys, all at resourceVersion rv, into c.
 func listPods(t *testing.T, c store.Interface, rv string, keys ...string) {
 	t.Helper()
 	r, err := c.BeginReplace(context.Background(), store.ReplaceOptions{})
@@ -238,8 +235,8 @@ func eachCollection(t *testing.T, test func(t *testing.T, c store.Interface)) {
 	}
 }
 
-// TestDamageIsKeptBesideAContradiction checks that Rebuild sets the reason MustRelistDamaged even if an uncommitted
-// Info has another reason in MustRelist.
+// TestDamageIsKeptBesideAContradiction checks that Rebuild sets MustRelist to MustRelistDamaged even if the uncommitted
+// Info has another reason to relist.
 func TestDamageIsKeptBesideAContradiction(t *testing.T) {
 	s, err := store.Open(filepath.Join(t.TempDir(), "larder.db"), byHand())
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// BenchmarkCopyPauses copies a file of 100 MB repeatedly while 1,000 pods a second are updated and others are read. It
-// reports the longest Apply and the longest Get, with and without a copy. Run it with -benchtime 1x -count 3.
+// BenchmarkCopyPauses copies a file of 100 MB while 1,000 pods a second are updated and others are read. It reports the
+// longest Apply and the longest Get, with and without a copy. Run it with -benchtime 1x -count 3.
 func BenchmarkCopyPauses(b *testing.B) {
 	for b.Loop() {
 		f := &fileBench{path: filepath.Join(b.TempDir(), "store"), pods: 30_000, padding: 1600,

@@ -15,7 +15,6 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// mustOpenCopy opens a copy for reading, and verifies it.
 func mustOpenCopy(t *testing.T, path string) *store.Store {
 	t.Helper()
 	s := mustOpen(t, path, store.Options{ReadOnly: true})
@@ -23,7 +22,6 @@ func mustOpenCopy(t *testing.T, path string) *store.Store {
 	return s
 }
 
-// TestCopyTo checks that the copy can be opened for reading and for writing, and has the latest state.
 func TestCopyTo(t *testing.T) {
 	s, many, _ := filled(t, store.AtOnce(store.Options{}))
 	last := somePod(0)
@@ -54,7 +52,7 @@ func TestCopyTo(t *testing.T) {
 	}
 }
 
-// TestCopyCommitsDirtyChanges checks that CopyFile commits the dirty changes first. If that commit fails, the copy has
+// TestCopyCommitsDirtyChanges checks that CopyFile first commits the dirty changes. If that commit fails, the copy has
 // the last committed state.
 func TestCopyCommitsDirtyChanges(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -113,7 +111,7 @@ func (w *endingWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestCopyEnds checks that CopyTo fails when its context ends or its writer fails, and that the store keeps working.
+// TestCopyEnds checks that the store keeps working when CopyTo fails, because its context ended or its writer failed.
 func TestCopyEnds(t *testing.T) {
 	s, _, _ := filled(t, store.AtOnce(store.Options{}))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -141,7 +139,8 @@ func TestCopyEnds(t *testing.T) {
 	}
 }
 
-// TestCopyOfATruncatedFile checks that CopyFile fails with ErrDamaged if the file is too short, and leaves no copy.
+// TestCopyOfATruncatedFile checks that CopyFile fails with ErrDamaged if the store's file is too short, and leaves no
+// copy.
 func TestCopyOfATruncatedFile(t *testing.T) {
 	s, _, _ := filled(t, store.AtOnce(store.Options{}))
 	if err := os.Truncate(s.Path(), 16*int64(filePageSize)); err != nil {
@@ -154,8 +153,8 @@ func TestCopyOfATruncatedFile(t *testing.T) {
 	wantNames(t, filepath.Dir(s.Path()), "store", "store"+disk.SuffixOpening)
 }
 
-// TestCopyFile checks that the copy has mode 0600 and is in the store's directory, and that the next open for writing
-// removes the copy.
+// TestCopyFile checks that CopyFile makes a copy of mode 0600 in the store's directory, and that the next open for
+// writing removes the copy.
 func TestCopyFile(t *testing.T) {
 	s, many, _ := filled(t, store.AtOnce(store.Options{}))
 	mustUpdate(t, many)
@@ -185,7 +184,6 @@ func TestCopyFile(t *testing.T) {
 	wantNames(t, filepath.Dir(name), "store")
 }
 
-// TestCopyUnderWrites checks that a copy is consistent while another goroutine writes.
 func TestCopyUnderWrites(t *testing.T) {
 	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.AtOnce(store.Options{}))
 	c, err := openCompactPods(s)

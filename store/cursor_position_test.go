@@ -14,7 +14,6 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// committedPosition returns the stored position of the only durable handler.
 func committedPosition(t *testing.T, s *store.Store) consumer.Position {
 	t.Helper()
 	handlers, err := s.Cursors(context.Background(), storetest.Pods)
@@ -24,7 +23,7 @@ func committedPosition(t *testing.T, s *store.Store) consumer.Position {
 	return handlers[0].Position
 }
 
-// acknowledge sets a durable handler's position to sequence number seq, and records the keys on which the handler
+// acknowledge sets a durable handler's position to sequence number seq. failing are the keys on which the handler
 // failed.
 func acknowledge(t *testing.T, f *store.Cursor, seq uint64, failing map[string]uint64) {
 	t.Helper()
@@ -38,8 +37,8 @@ func acknowledge(t *testing.T, f *store.Cursor, seq uint64, failing map[string]u
 	}
 }
 
-// TestPositionIsInTheNextCommit checks that the next commit writes a position that a durable handler has acknowledged.
-// If commits fail or are in progress, Close writes it at the latest.
+// TestPositionIsInTheNextCommit checks that the next commit writes the position that a durable handler has
+// acknowledged. If commits fail or are in progress, Close writes the position.
 func TestPositionIsInTheNextCommit(t *testing.T) {
 	ctx := context.Background()
 	for _, test := range []struct {
@@ -95,7 +94,7 @@ func TestPositionIsInTheNextCommit(t *testing.T) {
 			}
 			first := func() { acknowledge(t, f, want-1, nil) }
 			test.acknowledge(t, s, c, first, func() { acknowledge(t, f, want, map[string]uint64{"a/x": 1}) })
-			if _, _, err := s.Size(); err != nil { // the test has already closed the store
+			if _, _, err := s.Size(); err != nil {
 				s = storetest.OpenFile(t, path, byHand())
 			}
 			if got := committedPosition(t, s); got.Seq != want || !maps.Equal(got.Failing, map[string]uint64{"a/x": 1}) {
@@ -152,7 +151,6 @@ func TestTombstoneOfAFailingDelete(t *testing.T) {
 	wantStrings(t, "deletes that are kept in the end", deletes())
 }
 
-// TestChangelogInPages checks that reading the changelog in pages leaves no gap, and returns each object once.
 func TestChangelogInPages(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	c := openPods(t, s, nil)
@@ -162,7 +160,7 @@ func TestChangelogInPages(t *testing.T) {
 		key := fmt.Sprintf("a/%04d", i)
 		items, want = append(items, upsert(key, fmt.Sprint(1+i))), append(want, key)
 	}
-	f := cursorOf(t, c, "h") // opened before the list, so that the changelog has every object of the list
+	f := cursorOf(t, c, "h")
 	relist(t, c, store.ReplaceOptions{}, "3000", items...)
 	var got []string
 	pages := 0

@@ -20,7 +20,6 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// positionInFile returns the stored position of a handler.
 func positionInFile(t *testing.T, c *store.Collection, name string) (position consumer.Position, found bool) {
 	t.Helper()
 	infos, err := c.Cursors(t.Context())
@@ -35,8 +34,8 @@ func positionInFile(t *testing.T, c *store.Collection, name string) (position co
 	return consumer.Position{}, false
 }
 
-// inOrder queues first and then second for the writer lock. Once release is called they run one after the other. If
-// first or second is a commit, it writes only changes that were in the memtable when it was queued.
+// inOrder queues first and then second for the writer lock; after release they run in that order. A commit among them
+// writes only changes that were in the memtable when it was queued.
 func inOrder(t *testing.T, s *store.Store, first, second func() error) (release func() (first, second error)) {
 	t.Helper()
 	free, err := store.TakeWriter(s)
@@ -55,13 +54,13 @@ func inOrder(t *testing.T, s *store.Store, first, second func() error) (release 
 	}
 }
 
-// TestForgottenHandlerStaysForgotten checks a commit that was queued behind ForgetCursor: it does not write the
-// position of the forgotten handler again.
+// TestForgottenHandlerStaysForgotten checks a commit that was queued behind ForgetCursor: the commit must not write the
+// position of the forgotten durable handler.
 func TestForgottenHandlerStaysForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _, few := filled(t, store.Options{CommitInterval: time.Hour})
 		mustOpenCursor(t, few, "other")
-		f := mustOpenCursor(t, few, "h") // no commit has written the handler's position yet
+		f := mustOpenCursor(t, few, "h")
 		f.Close()
 		forget := func() error { return few.ForgetCursor(context.Background(), "h") }
 		flush := func() error { return s.Flush(context.Background()) }
@@ -76,8 +75,8 @@ func TestForgottenHandlerStaysForgotten(t *testing.T) {
 	})
 }
 
-// TestCommitKeepsAReset checks a commit that was queued behind a rebuild which resets a handler: it does not overwrite
-// the reset position with the previous one.
+// TestCommitKeepsAReset checks a commit that was queued behind a rebuild that resets a durable handler: the commit must
+// not overwrite the reset position with the previous one.
 func TestCommitKeepsAReset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _, few := filled(t, store.Options{CommitInterval: time.Hour})
@@ -86,7 +85,6 @@ func TestCommitKeepsAReset(t *testing.T) {
 		}
 		mustOpenCursor(t, few, "h")
 		damageRecord(t, few, "namespace-1/pod-0001")
-		// The rebuild resets the handler while a commit waits.
 		rebuild := func() error { return s.Rebuild(context.Background()) }
 		flush := func() error { return s.Flush(context.Background()) }
 		if err := errors.Join(inOrder(t, s, rebuild, flush)()); err != nil {
@@ -100,9 +98,9 @@ func TestCommitKeepsAReset(t *testing.T) {
 	})
 }
 
-// TestMemoryKnowsAResetBeforeTheNextWrite checks a commit that drops tombstones which a handler has not read. It resets
-// the handler's position in memory before the next write begins. That write stores the positions in memory: with a
-// stale position the handler would resume and miss the dropped deletes.
+// TestMemoryKnowsAResetBeforeTheNextWrite checks a commit that drops tombstones that a durable handler has not read.
+// The commit must reset the handler's position in memory before the next write, which stores it: with a stale position
+// the handler would miss the dropped deletes.
 func TestMemoryKnowsAResetBeforeTheNextWrite(t *testing.T) {
 	for name, interval := range map[string]time.Duration{"a commit of what is pending": time.Hour,
 		"a write that does not wait": -1} {
@@ -143,8 +141,8 @@ func TestMemoryKnowsAResetBeforeTheNextWrite(t *testing.T) {
 	}
 }
 
-// TestHandlerThatIsNotForgottenLosesNothing checks that a failed ForgetCursor leaves the handler with all its unread
-// changes.
+// TestHandlerThatIsNotForgottenLosesNothing checks that a failed ForgetCursor leaves the durable handler with all its
+// unread changes.
 func TestHandlerThatIsNotForgottenLosesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _, few := filled(t, store.Options{CommitInterval: time.Hour})
@@ -157,7 +155,7 @@ func TestHandlerThatIsNotForgottenLosesNothing(t *testing.T) {
 		if err := s.Flush(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		mustOpenCursor(t, few, "other") // so that the queued commit has something to write
+		mustOpenCursor(t, few, "other")
 		f.Close()
 		first := true
 		g.Fail(func() error {
@@ -168,7 +166,6 @@ func TestHandlerThatIsNotForgottenLosesNothing(t *testing.T) {
 			return syscall.ENOSPC
 		})
 		forget := func() error { return few.ForgetCursor(context.Background(), "h") }
-		// a commit that is queued while ForgetCursor runs and fails
 		flush := func() error { return s.Flush(context.Background()) }
 		forgotten, flushed := inOrder(t, s, forget, flush)()
 		if !errors.Is(forgotten, store.ErrNoSpace) || flushed != nil {
@@ -188,8 +185,8 @@ func TestHandlerThatIsNotForgottenLosesNothing(t *testing.T) {
 	})
 }
 
-// TestResetOfAnUnknownOutcome checks that a durable handler starts over after a commit of unknown outcome. The commit
-// may have dropped tombstones that the handler had not read.
+// TestResetOfAnUnknownOutcome checks that a durable handler starts over after a commit of unknown outcome, which may
+// have dropped tombstones that the handler had not read.
 func TestResetOfAnUnknownOutcome(t *testing.T) {
 	s, _, few := filled(t, store.Options{})
 	store.SetTombstoneLimit(few, 1)
@@ -215,8 +212,8 @@ func TestResetOfAnUnknownOutcome(t *testing.T) {
 	wantSound(t, s)
 }
 
-// TestReplayLeavesTheNextObject checks a commit that is repeated after its sync failed, although it took effect. Its
-// delete of an object must not be applied to the next object under the same key.
+// TestReplayLeavesTheNextObject checks a commit that took effect although its fsync failed, and is repeated: its delete
+// must not remove the next object under the same key.
 func TestReplayLeavesTheNextObject(t *testing.T) {
 	s, _, few := filled(t, store.Options{})
 	f := mustOpenCursor(t, few, "h")
@@ -247,8 +244,8 @@ func TestReplayLeavesTheNextObject(t *testing.T) {
 	wantSound(t, s)
 }
 
-// TestResetOfALostCollection checks that a collection that a rebuild has lost completely numbers its changes from 1
-// again, and that its handlers start over.
+// TestResetOfALostCollection checks that a collection that a rebuild has lost completely numbers its changes from 1,
+// and that its durable handlers start over.
 func TestResetOfALostCollection(t *testing.T) {
 	s, _, few := filled(t, store.AtOnce(store.Options{}))
 	f := mustOpenCursor(t, few, "h")
@@ -275,8 +272,8 @@ func TestResetOfALostCollection(t *testing.T) {
 	}
 }
 
-// TestOneDamagedPosition checks that only the handler whose stored position is damaged starts over, with the reason in
-// Position.Why.
+// TestOneDamagedPosition checks that only the durable handler whose stored position is damaged starts over, and that
+// Position.Why has the reason.
 func TestOneDamagedPosition(t *testing.T) {
 	for _, open := range []bool{true, false} {
 		s, _, few := filled(t, store.AtOnce(store.Options{}))
@@ -297,7 +294,7 @@ func TestOneDamagedPosition(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if open { // whether the collection is opened before the rebuild
+		if open {
 			few = mustCollection(t, s, otherPods())
 		}
 		if err := s.Rebuild(t.Context()); err != nil {
@@ -321,8 +318,8 @@ func TestOneDamagedPosition(t *testing.T) {
 	}
 }
 
-// TestOpenRepairsTheChangelog checks that a collection does not continue a changelog that is incomplete or has no
-// handler: a program that does not know changelogs may have written in between.
+// TestOpenRepairsTheChangelog checks that a collection does not continue an incomplete changelog: a program that does
+// not know changelogs may have written in between.
 func TestOpenRepairsTheChangelog(t *testing.T) {
 	open := func(tamper func(b *bolt.Bucket) error) (*store.Store, *store.Collection) {
 		s, _, few := filled(t, store.AtOnce(store.Options{}))
@@ -367,8 +364,8 @@ func TestOpenRepairsTheChangelog(t *testing.T) {
 	})
 }
 
-// TestOpenRepairsTheRetainedChangelog checks a write by a program that does not know changelogs: afterwards the
-// retained changes still mark which objects were created.
+// TestOpenRepairsTheRetainedChangelog checks that after a write by a program that does not know changelogs, the
+// retained changes still show which objects were created.
 func TestOpenRepairsTheRetainedChangelog(t *testing.T) {
 	s, _, few := filled(t, store.AtOnce(store.Options{}))
 	if err := few.RetainChanges(t.Context(), time.Hour); err != nil {
@@ -402,7 +399,7 @@ func TestOpenRepairsTheRetainedChangelog(t *testing.T) {
 }
 
 // TestChangelogWithoutABucket checks that a missing changelog bucket is reported as damage, without a panic, and that a
-// rebuild resets handlers only if tombstones were lost.
+// rebuild resets durable handlers only if tombstones were lost.
 func TestChangelogWithoutABucket(t *testing.T) {
 	for _, bucket := range [][]byte{disk.Seq, disk.Tombstones, disk.Cursors} {
 		s, _, few := filled(t, store.AtOnce(store.Options{}))

@@ -21,15 +21,15 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// usageCounter is a codec that counts the pods that it decodes, and how many of them are in use at the same time.
+// usageCounter is a codec that counts the decoded pods, and how many of them are in use at the same time.
 type usageCounter struct {
 	codec.Codec
-	every int // the pods in use are counted each time this many pods were decoded; 0 is never
+	every int // number of decoded pods after which the pods in use are counted; 0 is never
 
 	mu    sync.Mutex
-	total int                        // number of decoded pods; guarded by mu
-	pods  []weak.Pointer[corev1.Pod] // decoded pods, without those that were garbage-collected; guarded by mu
-	held  int                        // maximum number of pods in use at a time; guarded by mu
+	total int // number of decoded pods; guarded by mu
+	pods  []weak.Pointer[corev1.Pod]
+	held  int // maximum number of pods in use at a time; guarded by mu
 }
 
 func newUsageCounter(every int) *usageCounter {
@@ -54,7 +54,7 @@ func (l *usageCounter) Decode(data []byte) (k8sruntime.Object, error) {
 	return obj, nil
 }
 
-// take returns the counts since the previous call, and resets them.
+// take returns the counts since the previous call of take.
 func (l *usageCounter) take() (total, held int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -65,8 +65,8 @@ func (l *usageCounter) take() (total, held int) {
 
 var byNamespace = cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
 
-// TestOpeningDecodesNothing checks that opening a collection, and reads of keys and index values, decode no object if
-// the objects are not kept in memory (Residency None). With Residency All each object is decoded once.
+// TestOpeningDecodesNothing checks that with Residency None, opening a collection and reading keys and index values
+// decode no object. With Residency All each object is decoded once.
 func TestOpeningDecodesNothing(t *testing.T) {
 	for _, test := range []struct {
 		residency store.Residency
@@ -106,8 +106,7 @@ func TestOpeningDecodesNothing(t *testing.T) {
 	}
 }
 
-// colored fills c with n pods that have at least that many bytes each. The first and the last pod are red, the others
-// green.
+// colored fills c with n pods of at least that many bytes each. The first and the last pod are red, the others green.
 func colored(t *testing.T, c *store.Collection, n, bytes int) {
 	t.Helper()
 	var items []entry.Op
@@ -123,8 +122,8 @@ func colored(t *testing.T, c *store.Collection, n, bytes int) {
 	relist(t, c, store.ReplaceOptions{}, fmt.Sprint(n), items...)
 }
 
-// pairing is a codec whose Decode waits until another goroutine is in Decode, too. It calls alone if no other goroutine
-// comes within a minute.
+// pairing is a codec whose Decode waits until another goroutine is in Decode, too. Without a second Decode within a
+// minute it calls alone.
 type pairing struct {
 	codec.Codec
 	arrived chan struct{}
@@ -135,7 +134,7 @@ func (p pairing) Decode(data []byte) (k8sruntime.Object, error) {
 	select {
 	case p.arrived <- struct{}{}:
 	case <-p.arrived:
-	// In fake time, a minute passes only when every goroutine waits: no second Decode will come.
+	// In fake time, a minute passes only when every goroutine waits, so no second Decode can follow.
 	case <-time.After(time.Minute):
 		p.alone()
 	}

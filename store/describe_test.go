@@ -12,8 +12,7 @@ import (
 )
 
 // TestDescribe checks that Describe, which sets a collection's ResourceInfo, takes effect at once and stays after a
-// commit and after the collection is reopened. Fields that a later Describe does not set keep their values; empty
-// slices remove categories and columns.
+// restart. Fields that a later Describe does not set keep their values; empty slices remove categories and columns.
 func TestDescribe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	s := mustOpen(t, path, store.Options{})
@@ -47,7 +46,7 @@ func TestDescribe(t *testing.T) {
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
 	}
-	c = mustCollection(t, s, pods()) // opened without CollectionOptions.Resource, so the stored ResourceInfo is used
+	c = mustCollection(t, s, pods())
 	applyOne(t, c)
 	check(want)
 	none := want
@@ -70,7 +69,6 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-// TestResourceInfoWith checks Describe for a cluster-scoped resource without short names, where single fields change.
 func TestResourceInfoWith(t *testing.T) {
 	s := mustOpen(t, filepath.Join(t.TempDir(), "s"), store.Options{})
 	mustCollection(t, s, pods())

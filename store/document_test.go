@@ -33,11 +33,10 @@ func mustPutDocument(t *testing.T, s *store.Store, name, data string) {
 	}
 }
 
-// large is the contents of a document that needs many pages of the file.
 var large = strings.Repeat("0123456789abcdef", 10_000)
 
-// TestDocument checks that documents can still be read after a compaction, a rebuild and a restart, and that
-// PutDocument writes nothing if the data has not changed.
+// TestDocument checks that documents survive a compaction, a rebuild and a restart, and that PutDocument writes nothing
+// if the data has not changed.
 func TestDocument(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	s := mustOpen(t, path, store.Options{Logger: &quiet})
@@ -91,7 +90,6 @@ func TestDocument(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestDocuments checks that Documents returns the names in order, without deleted documents, also after a restart.
 func TestDocuments(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	s := mustOpen(t, path, store.Options{Logger: &quiet})
@@ -134,7 +132,6 @@ func TestDocuments(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestDocumentTooLarge checks that PutDocument refuses too large data and keeps the old document.
 func TestDocumentTooLarge(t *testing.T) {
 	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{})
 	mustPutDocument(t, s, "d", "small")
@@ -147,8 +144,8 @@ func TestDocumentTooLarge(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestDamagedDocument checks a document whose checksum is wrong: Document and Check report it, the store can still be
-// written, and PutDocument repairs the document. Rebuild leaves it out.
+// TestDamagedDocument checks a document whose checksum is wrong: Document and Check report it, PutDocument repairs it,
+// and Rebuild leaves it out.
 func TestDamagedDocument(t *testing.T) {
 	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{Logger: &quiet})
 	mustPutDocument(t, s, "d", large)
@@ -197,11 +194,11 @@ func TestDamagedDocument(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestRebuildBesideDocuments checks that Rebuild keeps all collections if a branch page of the documents points to
-// itself.
+// TestRebuildBesideDocuments checks that Rebuild keeps all collections if a branch page of the documents' bucket points
+// to itself.
 func TestRebuildBesideDocuments(t *testing.T) {
 	s, many, _ := filled(t, store.Options{})
-	// Several large names, so that the documents' bucket has a branch page.
+	// The documents' bucket gets a branch page only with several long names.
 	for _, name := range []string{"a", "b", "c", "d", "e"} {
 		mustPutDocument(t, s, strings.Repeat(name, 700), strings.Repeat("x", 3000))
 	}
@@ -233,8 +230,8 @@ func TestRebuildBesideDocuments(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestStoreWithoutDocuments checks a file of an older program, which has no bucket for documents: the bucket is made by
-// the first PutDocument.
+// TestStoreWithoutDocuments checks that the first PutDocument makes the bucket for documents in a file of an older
+// program.
 func TestStoreWithoutDocuments(t *testing.T) {
 	data, err := os.ReadFile(goldenPath(store.FormatVersion))
 	if err != nil {

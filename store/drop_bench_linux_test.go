@@ -16,8 +16,8 @@ import (
 )
 
 // BenchmarkDrop drops a collection of 100,000 pods, about 400 MB, with the file in the page cache and without. It
-// reports the time of the Drop, the longest commit and the longest read of another collection meanwhile, and the bytes
-// written per update before and after. Run it with -benchtime 1x -count 3.
+// reports the time of the Drop, the longest commit and read of another collection meanwhile, and the bytes written per
+// update. Run it with -benchtime 1x -count 3.
 func BenchmarkDrop(b *testing.B) {
 	for name, cold := range map[string]bool{"cached": false, "cold": true} {
 		b.Run(name, func(b *testing.B) {
@@ -95,7 +95,7 @@ func dropOnce(b *testing.B, cold bool) {
 				b.Fatal(err)
 			}
 			commit, read = max(commit, updated.Sub(at)), max(read, time.Since(updated))
-			time.Sleep(100 * time.Millisecond) // a pause, so that these updates do not slow down the Drop
+			time.Sleep(100 * time.Millisecond)
 		}
 	}
 	b.ReportMetric(commit.Seconds(), "longest-commit-s")
@@ -105,7 +105,6 @@ func dropOnce(b *testing.B, cold bool) {
 	f.close(b)
 }
 
-// uncache removes the file from the page cache.
 func uncache(b *testing.B, path string) {
 	b.Helper()
 	file, err := os.Open(path)

@@ -39,10 +39,8 @@ const dropPods = dropAtOnce + 500
 // smallStep is the number of bytes of a dropped collection that one transaction removes in these tests.
 const smallStep = 64 << 10
 
-// inSmallSteps returns options with which a Drop removes few bytes (smallStep) in each transaction.
 func inSmallSteps(o store.Options) store.Options { return store.WithDropStep(o, smallStep) }
 
-// fillToDrop makes a complete collection of dropPods objects, with an index.
 func fillToDrop(ctx context.Context, s *store.Store, id entry.Identity) (*store.Collection, error) {
 	codec, err := codec.For(&corev1.Pod{})
 	if err != nil {
@@ -113,9 +111,9 @@ func wantDroppedOrComplete(t *testing.T, s *store.Store) (there bool) {
 	return there
 }
 
-// TestDropInSteps drops a large collection in several transactions, and copies the file after each, as a crash would
-// leave it. In each copy the collection is missing or complete. After the next Open no part of a dropped collection is
-// left, and its pages are free.
+// TestDropInSteps drops a large collection in several transactions, and copies the file after each transaction, as a
+// crash would leave it. In each copy the collection must be missing or complete, and the next Open must free the
+// remaining pages.
 func TestDropInSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -172,12 +170,12 @@ func TestDropInSteps(t *testing.T) {
 }
 
 // TestDropCanceled checks that a Drop whose context ends has dropped the collection, and that its remaining pages are
-// freed in the background. Meanwhile the same collection can be created and dropped again.
+// freed in the background. Meanwhile the same collection can be created and dropped.
 func TestDropCanceled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		var commits atomic.Int32 // number of commits since the Drop began; negative before that
+		var commits atomic.Int32
 		commits.Store(-1 << 20)
 		o := inSmallSteps(store.AtOnce(store.Options{Logger: &quiet}))
 		o.Hooks = &hook.Hooks{Commit: func(commit func() error) error {
@@ -203,7 +201,7 @@ func TestDropCanceled(t *testing.T) {
 	})
 }
 
-// TestDropLetsOthersWrite checks that a commit of another collection runs between two steps of a Drop.
+// TestDropLetsOthersWrite checks that commits of other collections run between the transactions of a Drop.
 func TestDropLetsOthersWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var other *store.Collection
@@ -216,7 +214,7 @@ func TestDropLetsOthersWrite(t *testing.T) {
 				if steps++; steps == 3 {
 					applyOne(t, other)
 					go func() { written <- s.Flush(context.Background()) }()
-					synctest.Wait() // until Flush waits for this step of the Drop to end
+					synctest.Wait()
 				}
 				if steps >= 3 && s.Pending() > 0 {
 					longest++
@@ -227,7 +225,7 @@ func TestDropLetsOthersWrite(t *testing.T) {
 		s = mustOpen(t, filepath.Join(t.TempDir(), "store"), o)
 		mustFillToDrop(t, s, pods())
 		other = mustOpenPods(t, s, "other")
-		synctest.Wait() // until all background work has ended
+		synctest.Wait()
 		watching.Store(true)
 		if err := s.Drop(t.Context(), pods()); err != nil {
 			t.Fatal(err)
@@ -235,7 +233,6 @@ func TestDropLetsOthersWrite(t *testing.T) {
 		if err := <-written; err != nil {
 			t.Error(err)
 		}
-		// The dirty changes wait for one step of the Drop and are then committed: two commits.
 		if longest != 2 || steps < 10 {
 			t.Errorf("of %d commits %d were made while something was pending", steps, longest)
 		}
@@ -244,8 +241,7 @@ func TestDropLetsOthersWrite(t *testing.T) {
 	})
 }
 
-// TestRebuildDuringADrop checks that a partly removed collection with damaged pages does not count as a loss in
-// Rebuild, and that other collections lose nothing.
+// TestRebuildDuringADrop checks that damaged pages of a partly removed collection do not count as a loss in Rebuild.
 func TestRebuildDuringADrop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, g := gated(store.AtOnce(store.Options{Logger: &quiet}))
@@ -341,7 +337,6 @@ func TestCopiesDuringADrop(t *testing.T) {
 	}
 }
 
-// childDrop fills a collection and drops it until it is killed, and prints a line before each Drop.
 func childDrop(path string) error {
 	s, err := store.Open(path, inSmallSteps(store.AtOnce(store.Options{Logger: &quiet, LockTimeout: 10 * time.Second})))
 	if err != nil {
@@ -363,7 +358,7 @@ func childDrop(path string) error {
 }
 
 // TestKilledWhileDropping kills a process that drops a large collection, at random moments. After the next Open the
-// collection is missing or complete, and no part of a dropped collection is left. The file does not grow.
+// collection must be missing or complete, and the file must not grow.
 func TestKilledWhileDropping(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "store")
@@ -371,11 +366,11 @@ func TestKilledWhileDropping(t *testing.T) {
 	kills := soaked(4, 60)
 	left, size := 0, int64(0)
 	for kill := 0; kill < kills || left == 0 && kill < 20*kills; kill++ {
-		// further, later kills, until one has interrupted a Drop
+		// Later kills follow until a kill has interrupted a Drop.
 		killChild(t, "drop", path, time.Duration(random.IntN(250_000*(1+kill/kills)))*time.Microsecond)
 		left += countDropped(t, path)
 		s := mustOpen(t, path, inSmallSteps(store.Options{}))
-		store.WaitBackground(s) // waits until the rest of the dropped collection is removed in the background
+		store.WaitBackground(s)
 		wantDroppedOrComplete(t, s)
 		total, _, err := s.Size()
 		if err != nil {
@@ -392,7 +387,7 @@ func TestKilledWhileDropping(t *testing.T) {
 	}
 }
 
-// countDropped returns 1 if the rest of a partly removed collection is in the file, and 0 otherwise.
+// countDropped returns 1 if a part of a dropped collection is left in the file, and 0 otherwise.
 func countDropped(t *testing.T, path string) (n int) {
 	t.Helper()
 	db, err := bolt.Open(path, 0o600, &bolt.Options{ReadOnly: true})
@@ -431,8 +426,8 @@ func applyOne(t *testing.T, c *store.Collection) {
 	}
 }
 
-// TestPrune checks that Prune drops the collections that this process has never opened, and logs a line for each. It
-// keeps the collections that were opened, even if they are closed again.
+// TestPrune checks that Prune drops and logs the collections that this process has never opened. Collections that were
+// opened stay, even if they are closed.
 func TestPrune(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	before := mustOpen(t, path, store.Options{})
@@ -446,7 +441,7 @@ func TestPrune(t *testing.T) {
 	s := mustOpen(t, path, store.Options{Logger: &logger})
 	mustOpenPods(t, s, "b")
 	mustEnd(t, mustOpenPods(t, s, "d"))
-	for range 2 { // the second Prune has nothing to drop
+	for range 2 {
 		if err := s.Prune(t.Context()); err != nil {
 			t.Fatal(err)
 		}

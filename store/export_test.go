@@ -12,34 +12,32 @@ import (
 	"github.com/larder-dev/larder/store/internal/check"
 )
 
-// This file is the only access of the package's external tests to unexported state. Each comment says which tests need
-// the function. A rewrite of the internals has to provide the same functions.
+// This file is the only access of the package's external tests to unexported state. A rewrite of the internals has to
+// provide the same functions.
 
-// ViewFile runs fn in a read transaction of the open file, for tests that inspect records, index entries or keys.
-// Package internal/storetest/disk describes the layout.
+// ViewFile runs fn in a read transaction of the open file, for tests that inspect stored bytes. Package
+// internal/storetest/disk describes the layout.
 func ViewFile(ctx context.Context, s *Store, fn func(tx *bolt.Tx) error) error {
 	return s.file.View(ctx, fn)
 }
 
-// UpdateFile runs fn in a write transaction of the open file, on the same path as the store's own writes. It is for
-// tests that damage an open file, and for tests of failing writes.
+// UpdateFile runs fn in a write transaction of the open file, like the store's own writes, for tests that damage the
+// file.
 func UpdateFile(ctx context.Context, s *Store, fn func(tx *bolt.Tx) error) error {
 	return s.file.Update(ctx, boltfile.Upkeep, fn)
 }
 
-// StoreOf returns the store of a collection, for test helpers whose parameter is a collection.
 func StoreOf(c *Collection) *Store { return c.store }
 
 // GateCommits makes all commits of s pass the returned gate, with which a test simulates a disk that fails, is full or
-// hangs. It does for an open store what Options.Hooks.Commit does for a new one.
+// hangs. Options.Hooks.Commit does that for a new store.
 func GateCommits(s *Store) *hook.Gate {
 	g := &hook.Gate{}
 	s.file.Commit = func(tx *bolt.Tx) error { return g.Commit(tx.Commit) }
 	return g
 }
 
-// TakeWriter blocks all writes until release is called, for tests of calls that must not wait for a write, and of the
-// order of waiting writers.
+// TakeWriter blocks all writes until release is called, for tests of waiting writers and of calls that must not wait.
 func TakeWriter(s *Store) (release func(), err error) {
 	return s.file.TakeWriter(context.Background(), boltfile.Work{What: "a test"})
 }
@@ -48,9 +46,8 @@ func TakeWriter(s *Store) (release func(), err error) {
 func OnRelease(s *Store, fn func()) { s.file.OnRelease = fn }
 
 // WaitBackground waits until the background work of s has ended, except the check of the file's identity.
-func WaitBackground(s *Store) { s.file.WaitBackground(1) } // the identity check of the file never ends: leave 1
+func WaitBackground(s *Store) { s.file.WaitBackground(1) } // the identity check of the file never ends, so one goroutine remains
 
-// handleOf returns the current open file of s.
 func handleOf(s *Store) (h *boltfile.Handle) {
 	err := s.file.ViewHandle(context.Background(), func(now *boltfile.Handle, _ *bolt.Tx) error {
 		h = now
@@ -62,9 +59,8 @@ func handleOf(s *Store) (h *boltfile.Handle) {
 	return h
 }
 
-// LookAt makes s verify the file f instead of its own before it reads the mapping. That simulates a file that is
-// truncated between the check and the read. stuck reports whether bbolt then keeps a lock for ever; restore ends the
-// simulation.
+// LookAt makes s verify the file f instead of its own before it reads the mapping. That simulates a truncation between
+// the check and the read. stuck reports whether bbolt then keeps a lock for ever; restore ends the simulation.
 func LookAt(s *Store, f *os.File) (stuck func() bool, restore func()) {
 	h := handleOf(s)
 	own := h.File
@@ -104,33 +100,33 @@ func WithPageSize(o Options, size int) Options {
 	return o
 }
 
-// WithDropStep returns o for a store that removes that many bytes of a dropped collection in a transaction, for tests
-// in which the drop of a small collection has many steps.
+// WithDropStep returns o for a store whose Drop removes that many bytes in a transaction, so that the drop of a small
+// collection has many transactions.
 func WithDropStep(o Options, bytes int) Options {
 	o.dropStep = bytes
 	return o
 }
 
-// SetMaxSize changes Options.MaxSize of an open store, for tests of a disk that is full and then has space again.
+// SetMaxSize changes Options.MaxSize of an open store, for tests of a disk that is full and then has space.
 func SetMaxSize(s *Store, bytes int64) { s.file.MaxSize = bytes }
 
-// SetDirtyLimit sets the limit of dirty bytes above which writers wait.
+// SetDirtyLimit sets the limit of dirty bytes above which Apply waits.
 func SetDirtyLimit(s *Store, bytes int) { s.commits.Limit = bytes }
 
 // SetLimits sets how many bytes of changes a list of c holds back until its Commit, and how many bytes one call of
-// Replacement.Commit returns. With small limits a list of few objects behaves like a large one.
+// Replacement.Commit returns. With small limits a list of few objects behaves like a large list.
 func SetLimits(c *Collection, held, step int) {
 	c.in.Limits.Held, c.in.Limits.Step = held, step
 }
 
-// CommitLimit returns the number of bytes that one call of Replacement.Commit returns; see SetLimits.
+// CommitLimit returns the number of bytes that one call of Replacement.Commit returns.
 func CommitLimit(c *Collection) int { return c.in.Limits.Step }
 
 // SetTombstoneLimit sets the maximum number of tombstones that c keeps.
 func SetTombstoneLimit(c *Collection, n int) { c.tombstones = n }
 
-// SetSampling sets the size of c's compression dictionaries, and how many bytes of sample objects are needed to build
-// one, for compression tests with few objects.
+// SetSampling sets the size of c's compression dictionaries, and how many bytes of sample objects are needed to build a
+// dictionary.
 func SetSampling(c *Collection, dictionary, sample int) {
 	c.compressor.DictBytes, c.compressor.SampleBytes = dictionary, sample
 }
@@ -141,7 +137,6 @@ func WaitBuilds(c *Collection) {
 	c.workers.Wait()
 }
 
-// IndexReady reports whether the index is built.
 func IndexReady(c *Collection, index string) bool { return c.in.Set.Load().Ready(index) }
 
 // CheckContent verifies the contents of the file like Store.Check, but not its pages. Model tests call it after each

@@ -23,7 +23,6 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// fileBench is a benchmark of many pods in a file with a given page size.
 type fileBench struct {
 	path     string
 	o        store.Options
@@ -45,7 +44,7 @@ func (f *fileBench) pod(i int) *corev1.Pod {
 	p.Namespace, p.Name = f.key(i)
 	f.rv++
 	p.UID, p.ResourceVersion = types.UID(fmt.Sprintf("uid-%d", i)), strconv.Itoa(f.rv)
-	// A label that sorts differently from the key.
+	// The label must sort differently from the key.
 	p.Labels = map[string]string{"shuffled": strconv.Itoa(i * 7919 % f.pods)}
 	p.Annotations = map[string]string{"padding": strings.Repeat("x", i*104729%(f.padding+1))}
 	return p
@@ -76,7 +75,6 @@ func (f *fileBench) close(b *testing.B) {
 	}
 }
 
-// fill lists all pods into the store, and returns the duration of the writes.
 func (f *fileBench) fill(b *testing.B) (took time.Duration) {
 	b.Helper()
 	ctx := context.Background()

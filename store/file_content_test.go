@@ -13,7 +13,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// The functions below read and change the stored contents of an open store. Package storetest/disk has the format.
+// The functions in this file read and change the stored bytes of an open store. Package internal/storetest/disk has the
+// format.
 
 // tamperWith runs fn on the stored bucket of c in a write transaction that bypasses the collection.
 func tamperWith(c *store.Collection, fn func(b *bolt.Bucket) error) error {
@@ -26,7 +27,6 @@ func tamperWith(c *store.Collection, fn func(b *bolt.Bucket) error) error {
 	})
 }
 
-// viewOf runs fn on the bucket of c in a read transaction.
 func viewOf(c *store.Collection, fn func(b *bolt.Bucket) error) error {
 	return store.ViewFile(context.Background(), store.StoreOf(c), func(tx *bolt.Tx) error {
 		b, err := disk.Collection(tx, c.Identity().ID())
@@ -47,7 +47,6 @@ func editInfo(c *store.Collection, edit func(info map[string]any)) error {
 	return tamperWith(c, func(b *bolt.Bucket) error { return disk.EditInfo(b, c.Identity().ID(), edit) })
 }
 
-// eachRecord calls fn with every stored record.
 func eachRecord(c *store.Collection, fn func(key string, r disk.Record) error) error {
 	return viewOf(c, func(b *bolt.Bucket) error {
 		return b.Bucket(disk.Objects).ForEach(func(k, data []byte) error {
@@ -72,7 +71,6 @@ func compressedBy(c *store.Collection) (total int, by map[uint64]int, err error)
 	return total, by, err
 }
 
-// dictionaries returns the keys of the stored dictionaries.
 func dictionaries(c *store.Collection) (keys [][]byte, err error) {
 	err = viewOf(c, func(b *bolt.Bucket) error {
 		return disk.Each(b.Bucket(disk.Dictionaries), func(k, _ []byte) error {
@@ -83,7 +81,7 @@ func dictionaries(c *store.Collection) (keys [][]byte, err error) {
 	return keys, err
 }
 
-// storedHeader returns the sequence number and the index values in the record under key.
+// storedHeader returns the sequence number and the index values in the record of an object.
 func storedHeader(c *store.Collection, key string) (seq uint64, terms map[string][]string, err error) {
 	err = viewOf(c, func(b *bolt.Bucket) error {
 		r, err := disk.ParseRecord(b.Bucket(disk.Objects).Get([]byte(key)))
@@ -93,7 +91,6 @@ func storedHeader(c *store.Collection, key string) (seq uint64, terms map[string
 	return seq, terms, err
 }
 
-// indexBuckets returns the names of the stored index buckets.
 func indexBuckets(c *store.Collection) (names []string, err error) {
 	err = viewOf(c, func(b *bolt.Bucket) error {
 		return b.Bucket(disk.Index).ForEachBucket(func(name []byte) error {
@@ -104,7 +101,7 @@ func indexBuckets(c *store.Collection) (names []string, err error) {
 	return names, err
 }
 
-// tombstones returns the number of stored tombstones, or -1 if it cannot be read.
+// tombstones returns the number of stored tombstones, or -1 if the file cannot be read.
 func tombstones(c *store.Collection) (n int) {
 	err := viewOf(c, func(b *bolt.Bucket) error {
 		n = disk.Len(b.Bucket(disk.Tombstones))
@@ -150,7 +147,6 @@ func isSealedEntry(bucket, v []byte) (bool, error) {
 	return v[0] == disk.Sealed, nil
 }
 
-// dataKeys returns the ids of the stored data keys.
 func dataKeys(s *store.Store) (ids []uint64, err error) {
 	err = store.ViewFile(context.Background(), s, func(tx *bolt.Tx) error {
 		ids, err = disk.DataKeys(tx)
@@ -159,7 +155,6 @@ func dataKeys(s *store.Store) (ids []uint64, err error) {
 	return ids, err
 }
 
-// wantPages verifies every page of the store's file with package boltcheck.
 func wantPages(t *testing.T, s *store.Store) {
 	t.Helper()
 	f, err := os.Open(s.Path())
@@ -183,7 +178,7 @@ func wantPages(t *testing.T, s *store.Store) {
 	}
 }
 
-// closedCleanly reports whether an unlocked file was closed cleanly.
+// closedCleanly reports whether the last process closed the file cleanly. The file must be unlocked.
 func closedCleanly(t *testing.T, path string) (clean bool) {
 	t.Helper()
 	db, err := bolt.Open(path, 0o600, &bolt.Options{ReadOnly: true})
@@ -204,7 +199,7 @@ func closedCleanly(t *testing.T, path string) (clean bool) {
 // mustCrash returns a copy of the file of s, as a crash would leave it now.
 func mustCrash(t *testing.T, s *store.Store) (path string) {
 	t.Helper()
-	// In a read transaction, since the file does not grow meanwhile.
+	// The file does not grow during a read transaction.
 	err := store.ViewFile(t.Context(), s, func(*bolt.Tx) error {
 		data, err := os.ReadFile(s.Path())
 		if err != nil {

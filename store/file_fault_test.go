@@ -14,8 +14,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestFileChangedWhileOpen checks that reads and writes fail with an error, nothing panics and Close returns when the
-// mapped file is truncated or overwritten with zeros.
+// TestFileChangedWhileOpen checks that reads and writes fail with an error, nothing panics and Close returns after the
+// mapped file was truncated or overwritten with zeros.
 func TestFileChangedWhileOpen(t *testing.T) {
 	cut := func(size int) func(path string) error {
 		return func(path string) error { return os.Truncate(path, int64(size)) }
@@ -59,13 +59,13 @@ func TestFileChangedWhileOpen(t *testing.T) {
 	}
 }
 
-// TestStuckLock checks that Close does not wait for bbolt's locks that a fault inside bbolt has left held. Here the
-// file is truncated between the check of its size and bbolt's read.
+// TestStuckLock checks that Close does not wait for bbolt's locks after a memory fault inside bbolt has left them held.
+// The file is truncated between the check of its size and bbolt's read.
 func TestStuckLock(t *testing.T) {
 	for _, writable := range []bool{false, true} {
 		path, _ := populated(t, true)
 		s := mustOpen(t, path, store.Options{})
-		store.WaitBackground(s) // otherwise the background verification would read the file that is replaced below
+		store.WaitBackground(s) // otherwise the background verification would read the truncated file
 		data, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
@@ -103,8 +103,8 @@ func TestStuckLock(t *testing.T) {
 	}
 }
 
-// mustBeginView begins a read transaction in which the read waits. The returned function continues the read, ends the
-// transaction and returns its error.
+// mustBeginView begins a read transaction and pauses it. The returned function resumes and ends the transaction, and
+// returns its error.
 func mustBeginView(t *testing.T, s *store.Store) func() error {
 	t.Helper()
 	begun, read, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
@@ -128,8 +128,8 @@ func mustBeginView(t *testing.T, s *store.Store) func() error {
 	}
 }
 
-// TestOtherPanics checks a panic of the function that runs in a transaction: it is not reported as damage, but
-// propagates to the caller after the transaction has ended.
+// TestOtherPanics checks that a panic of the function in a transaction is not reported as damage, but propagates to the
+// caller after the transaction has ended.
 func TestOtherPanics(t *testing.T) {
 	path, _ := populated(t, true)
 	s := mustOpen(t, path, store.Options{})

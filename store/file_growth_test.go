@@ -12,11 +12,11 @@ import (
 )
 
 // TestFileDoesNotGrow checks that the file reaches a steady size when each commit updates 3 in 20 of the objects, of
-// about 2 KB each, and their number and sizes do not change. After the last commit the file has hardly more free pages
-// than after the first few, and at most 1.5 times its compacted size.
+// about 2 KB each: hardly more free pages than after the first commits, and at most 1.5 times its compacted size.
+// LARDER_SOAK=1 doubles the objects and makes 10 million updates.
 //
-// The freelist has several pages here, and each commit needs as many contiguous ones. With bbolt's FreelistMapType it
-// found none, and the file grew (issue 16, A14). LARDER_SOAK=1 doubles the objects and makes 10 million updates.
+// The freelist has several pages here, and each commit needs as many contiguous free pages. With bbolt's
+// FreelistMapType bbolt found none, and the file grew (issue 16, A14).
 func TestFileDoesNotGrow(t *testing.T) {
 	t.Parallel()
 	f := updatesOf(t, soaked(10_000, 20_000), soaked(120_000, 10_000_000), 1500, 400)
@@ -25,9 +25,9 @@ func TestFileDoesNotGrow(t *testing.T) {
 	}
 }
 
-// TestFileOfSmallObjects checks the bounds of docs/adr/0006 where a leaf page has three or four objects: a commit of 3
-// in 20 objects changes at most half of the leaves, and frees as many pages. LARDER_SOAK=1 makes 2 million updates of
-// 20,000 objects. (Issue 37, A.18.)
+// TestFileOfSmallObjects checks the bounds of docs/adr/0006 for three or four objects in a leaf page: a commit of 3 in
+// 20 objects changes at most half of the leaves (issue 37, A.18). LARDER_SOAK=1 makes 2 million updates of 20,000
+// objects.
 func TestFileOfSmallObjects(t *testing.T) {
 	t.Parallel()
 	f := updatesOf(t, soaked(5_000, 20_000), soaked(45_000, 2_000_000), 550, 600)
@@ -39,9 +39,8 @@ func TestFileOfSmallObjects(t *testing.T) {
 // fileSizes are the sizes in bytes of a file, its free pages and its compacted copy.
 type fileSizes struct{ total, free, compacted int64 }
 
-// updatesOf updates 3 in 20 objects in each commit, until it has made that many updates, and returns the sizes of the
-// file. Objects have from least to least + spread bytes. It fails the test if the file has more free pages at the end
-// than after the first few commits.
+// updatesOf updates 3 in 20 objects in each commit. It fails the test if the file has more free pages at the end than
+// after the first few commits. Objects have from least to least + spread bytes.
 func updatesOf(t *testing.T, objects, updates, least, spread int) fileSizes {
 	t.Helper()
 	perCommit := 3 * objects / 20

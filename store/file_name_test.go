@@ -39,7 +39,6 @@ func stored(t *testing.T, path string) []string {
 	return append(list(t, c), infoOf(t, c).ResourceVersion)
 }
 
-// TestRemovedFile checks that a store whose file was removed writes all its contents to a new file of the same name.
 func TestRemovedFile(t *testing.T) {
 	for name, lose := range map[string]func(path string) error{
 		"removed":               os.Remove,
@@ -72,7 +71,7 @@ func TestRemovedFile(t *testing.T) {
 	}
 }
 
-// unwrapping is a KeyProvider that calls first before each Unwrap.
+// unwrapping is a KeyProvider that calls the function first before each Unwrap.
 type unwrapping struct {
 	seal.KeyProvider
 	first func()
@@ -83,7 +82,7 @@ func (u unwrapping) Unwrap(ctx context.Context, id string, wrapped []byte) ([]by
 	return u.KeyProvider.Unwrap(ctx, id, wrapped)
 }
 
-// TestRemovedWhileOpened checks that the first write creates the file again if it was removed during Open.
+// TestRemovedWhileOpened checks that the first write creates the file again if the file was removed during Open.
 func TestRemovedWhileOpened(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.db")
 	e := podKeys(t)
@@ -112,7 +111,7 @@ func TestRemovedWhileOpened(t *testing.T) {
 		"a/y uid=uid-a/y rv=6", "6")
 }
 
-// TestRemovedBeforeClose checks that Close writes a removed file again even without changes.
+// TestRemovedBeforeClose checks that Close creates a removed file again even without changes.
 func TestRemovedBeforeClose(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.db")
 	s := openAt(t, path, byHand())
@@ -145,8 +144,8 @@ func replaced(t *testing.T) (s *store.Store, c *store.Collection, path string, b
 	return s, c, path, readFile(t, path)
 }
 
-// TestReplacedFile checks a store whose file was replaced by another: it never writes to the other file, keeps serving
-// its own contents and reports ErrReplaced.
+// TestReplacedFile checks that a store whose file was replaced never writes to the other file, keeps serving its own
+// contents and reports ErrReplaced.
 func TestReplacedFile(t *testing.T) {
 	s, c, path, backup := replaced(t)
 	apply(t, c, "7", upsert("a/z", "7"))
@@ -173,8 +172,8 @@ func TestReplacedFile(t *testing.T) {
 		"6")
 }
 
-// namesBoth reports whether an error names the file at path with its size, and the path to which the store's own file
-// was moved, where the operating system can tell.
+// namesBoth reports whether an error names the file at path with its size, and, where the operating system knows it,
+// the path to which the store's own file was moved.
 func namesBoth(err error, path string, size int) bool {
 	own := path + "-away"
 	if runtime.GOOS != "linux" {
@@ -183,7 +182,7 @@ func namesBoth(err error, path string, size int) bool {
 	return strings.Contains(err.Error(), fmt.Sprintf("%s, %d bytes of ", path, size)) && strings.Contains(err.Error(), own)
 }
 
-// TestReplacedBeforeClose checks that Close reports ErrReplaced although there is nothing to write.
+// TestReplacedBeforeClose checks that Close reports ErrReplaced even without changes to write.
 func TestReplacedBeforeClose(t *testing.T) {
 	s, _, path, backup := replaced(t)
 	if err := s.Close(); !errors.Is(err, store.ErrReplaced) {
@@ -194,8 +193,8 @@ func TestReplacedBeforeClose(t *testing.T) {
 	}
 }
 
-// TestReplacedFileIsMovedAway checks that a store whose file was replaced writes again as soon as the other file is
-// removed: to a new file under its name, or to its own file if that was moved back.
+// TestReplacedFileIsMovedAway checks that a store whose file was replaced writes again after the other file was
+// removed: to a new file, or to its own file if that was moved back.
 func TestReplacedFileIsMovedAway(t *testing.T) {
 	for name, back := range map[string]func(path string) error{
 		"moved away": func(path string) error { return os.Rename(path, path+"-other") },
@@ -216,14 +215,13 @@ func TestReplacedFileIsMovedAway(t *testing.T) {
 	}
 }
 
-// lock removes all permissions of a directory, until the test ends or unlock is called.
 func lock(t *testing.T, dir string) (unlock func()) {
 	t.Helper()
 	return restrict(t, dir, 0)
 }
 
-// restrict sets the mode of a file or directory until the test ends or restore is called. If the test runs as root, it
-// runs as another user for that time, since modes do not restrict root.
+// restrict sets the mode of a file or directory until the test ends or restore is called. Meanwhile a test that runs as
+// root runs as another user, since modes do not restrict root.
 func restrict(t *testing.T, path string, mode fs.FileMode) (restore func()) {
 	t.Helper()
 	root := os.Geteuid() == 0
@@ -244,8 +242,8 @@ func restrict(t *testing.T, path string, mode fs.FileMode) (restore func()) {
 	return restore
 }
 
-// TestLockedDirectory checks that a store whose directory cannot be read any more continues with its open file and logs
-// that once.
+// TestLockedDirectory checks that a store whose directory cannot be read any more continues with its open file, and
+// logs that once.
 func TestLockedDirectory(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "d", "s.db")
 	var logged []string
@@ -272,8 +270,8 @@ func TestLockedDirectory(t *testing.T) {
 	wantStrings(t, "the next process finds", stored(t, path), "a/x uid=uid-a/x rv=1", "a/y uid=uid-a/y rv=7", "7")
 }
 
-// TestRemovedInALockedDirectory checks that commits fail while the file was removed and cannot be created again, and
-// succeed once it can.
+// TestRemovedInALockedDirectory checks that commits fail while a removed file cannot be created again, and succeed
+// afterwards.
 func TestRemovedInALockedDirectory(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "d", "s.db")
 	s := openAt(t, path, byHand())
@@ -295,8 +293,8 @@ func TestRemovedInALockedDirectory(t *testing.T) {
 	wantStrings(t, "the next process finds", stored(t, path), "a/x uid=uid-a/x rv=1", "a/y uid=uid-a/y rv=6", "6")
 }
 
-// TestRecreatingTheFileFails checks that after a failed attempt to create a removed file again, the store does not
-// retry with each write, but after a minute. Here the new file would exceed MaxSize.
+// TestRecreatingTheFileFails checks that after a failed attempt to create a removed file again, the store waits a
+// minute before the next attempt. Here the new file would exceed MaxSize.
 func TestRecreatingTheFileFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "s.db")
@@ -337,7 +335,7 @@ func TestRecreatingTheFileFails(t *testing.T) {
 	})
 }
 
-// expiring is a context that is canceled after a number of calls of Err.
+// expiring is a context that is canceled after a number of calls of its method Err.
 type expiring struct {
 	context.Context
 	after atomic.Int64
@@ -351,7 +349,7 @@ func (e *expiring) Err() error {
 }
 
 // TestRecreatingTheFileIsCanceled checks that a canceled attempt to create a removed file again does not delay the next
-// attempt: the next write can create the file, wherever the first attempt was canceled.
+// attempt, wherever the first was canceled.
 func TestRecreatingTheFileIsCanceled(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.db")
 	s := openAt(t, path, store.AtOnce(store.Options{Logger: &quiet}))

@@ -10,19 +10,17 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestFileSizeLimit checks a store that reaches the process's limit on file sizes (RLIMIT_FSIZE), in a child process.
+// TestFileSizeLimit checks, in a child process, a store that reaches RLIMIT_FSIZE.
 func TestFileSizeLimit(t *testing.T) {
 	runChild(t, "file-size-limit", filepath.Join(t.TempDir(), "store"))
 }
 
-// mountSmall mounts a file system of 8 MiB in memory (tmpfs). It returns false unless the test runs as root. The tests
-// of Options.MaxSize need no privileges.
+// mountSmall mounts a tmpfs of 8 MiB. It returns false unless the test runs as root.
 func mountSmall(t *testing.T) (dir string, ok bool) {
 	t.Helper()
 	return mountWith(t, "size=8m")
 }
 
-// mountWith mounts a small tmpfs with further mount options. It returns false unless the test runs as root.
 func mountWith(t *testing.T, options string) (dir string, ok bool) {
 	t.Helper()
 	dir = t.TempDir()
@@ -54,7 +52,7 @@ func TestFullDisk(t *testing.T) {
 	n, err := fillFile(s, 0)
 	wantFull(t, s, n, err)
 
-	// A full disk does not keep the store from being opened and read.
+	// A store on a full disk can still be opened and read.
 	mustClose(t, s)
 	rest, err := os.Create(filepath.Join(dir, "rest"))
 	if err != nil {

@@ -4,5 +4,5 @@ package store_test
 
 import "testing"
 
-// mountSmall returns false: the tests mount no file system on this operating system.
+// mountSmall returns false, because the tests mount file systems only on Linux.
 func mountSmall(*testing.T) (dir string, ok bool) { return "", false }

@@ -26,7 +26,6 @@ func fillFile(s *store.Store, from int) (int, error) {
 	}
 }
 
-// wantFull checks that a full store has lost nothing and can be read.
 func wantFull(t *testing.T, s *store.Store, n int, err error) {
 	t.Helper()
 	if !errors.Is(err, store.ErrNoSpace) || errors.Is(err, store.ErrOutcomeUnknown) ||
@@ -43,8 +42,8 @@ func wantFull(t *testing.T, s *store.Store, n int, err error) {
 	wantPages(t, s)
 }
 
-// TestMaxSize checks a store that has reached its maximum size: it can be read, accepts a write that needs no space,
-// and accepts all writes again with a larger MaxSize.
+// TestMaxSize checks that a store at its maximum size can be read, accepts a write that needs no space, and accepts all
+// writes with a larger MaxSize.
 func TestMaxSize(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	s := mustOpen(t, path, store.Options{MaxSize: 10 << 20})
@@ -67,7 +66,7 @@ func TestMaxSize(t *testing.T) {
 }
 
 // TestNoSpaceIsReported checks that a commit that fails for lack of space returns ErrNoSpace, even if bbolt's error has
-// only the text of the errno, and that any other failed commit returns ErrOutcomeUnknown.
+// only the text of the errno. Any other failed commit must return ErrOutcomeUnknown.
 func TestNoSpaceIsReported(t *testing.T) {
 	commit := func(err error) error {
 		s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{})
@@ -98,10 +97,10 @@ func noSpaceErrors() []syscall.Errno {
 }
 
 // TestFailedSync checks that a commit of unknown outcome stops all writes. Reads continue with the state that bbolt
-// shows, which may or may not have that commit.
+// shows, with or without that commit.
 func TestFailedSync(t *testing.T) {
 	for what, test := range map[string]struct {
-		before, after error // errors returned before and after the commit takes effect
+		before, after error
 		stored        bool
 		want          error
 	}{
@@ -194,7 +193,6 @@ func TestFunctionFails(t *testing.T) {
 	}
 }
 
-// TestWritten checks that Store.Written counts the bytes of committed pages.
 func TestWritten(t *testing.T) {
 	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{})
 	before := s.Written()

@@ -54,8 +54,8 @@ func goldenWidget(i int) *unstructured.Unstructured {
 
 const goldenPods, goldenWidgetCount = 12, 3
 
-// writeGolden writes the golden store: pods with an index, after updates and deletes; widgets, a custom resource; and
-// an empty collection that is complete.
+// writeGolden writes the golden store: pods with an index, after updates and deletes; a custom resource; and an empty
+// collection that is complete.
 func writeGolden(t *testing.T) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "store")
@@ -113,7 +113,7 @@ func compact(t *testing.T, path string) string {
 	return path + "-compact"
 }
 
-// used returns the offset in the file at which the last bbolt page in use ends.
+// used returns the offset at which the last bbolt page in use ends.
 func used(t *testing.T, path string) int64 {
 	t.Helper()
 	f, err := os.Open(path)
@@ -156,7 +156,6 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// saveGolden compacts the store at path into the golden file of that name.
 func saveGolden(t *testing.T, path, golden string) {
 	t.Helper()
 	path = compact(t, path)
@@ -172,7 +171,6 @@ func saveGolden(t *testing.T, path, golden string) {
 	}
 }
 
-// copyGolden returns the path of a copy of a golden file.
 func copyGolden(t *testing.T, golden string) (path string) {
 	t.Helper()
 	data, err := os.ReadFile(golden)

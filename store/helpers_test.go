@@ -34,7 +34,7 @@ func isDamaged(err error) bool { return errors.Is(err, entry.ErrDamaged) }
 // failCommits makes the commits of s fail with the error that fail returns. A nil fail ends that.
 func failCommits(s *store.Store, fail func() error) { store.GateCommits(s).Fail(fail) }
 
-// failAfterCommits makes the commits of s fail with the error that fail returns, after they took effect.
+// failAfterCommits makes the commits of s fail with the error that fail returns, but only after they took effect.
 func failAfterCommits(s *store.Store, fail func() error) { store.GateCommits(s).After(fail) }
 
 // failNow makes a write without changes fail with an unknown outcome, after which s refuses writes.
@@ -49,14 +49,13 @@ func failNow(t *testing.T, s *store.Store) {
 	}
 }
 
-// gated returns options for a store whose commits pass a gate from the start, and that gate.
+// gated returns options for a store whose commits pass a gate, and that gate.
 func gated(o store.Options) (store.Options, *hook.Gate) {
 	g := &hook.Gate{}
 	o.Hooks = &hook.Hooks{Commit: g.Commit}
 	return o, g
 }
 
-// inFile returns the sorted namespaces of the stored collections.
 func inFile(t *testing.T, s *store.Store) (namespaces []string) {
 	t.Helper()
 	infos, err := s.Collections(t.Context())

@@ -12,7 +12,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// reopenHistory opens the store again, with a history (the events that watches may resume from) of at most bound bytes.
+// reopenHistory opens the store again, with a history (the events from which serve answers watches) of at most bound
+// bytes.
 func reopenHistory(t *testing.T, h *historyHarness, path string, bound int) {
 	t.Helper()
 	if h.store != nil {
@@ -24,7 +25,7 @@ func reopenHistory(t *testing.T, h *historyHarness, path string, bound int) {
 	h.store, h.c = again.store, again.c
 }
 
-// wantWatch checks that a watch from rv receives exactly these events. A watch that has expired passes, too.
+// wantWatch checks that a watch from rv receives exactly these events, or has expired.
 func wantWatch(t *testing.T, h *historyHarness, rv int, want ...string) {
 	t.Helper()
 	at, err := h.c.History().Find(fmt.Sprint(rv), false)
@@ -45,8 +46,8 @@ func wantWatch(t *testing.T, h *historyHarness, rv int, want ...string) {
 	}
 }
 
-// TestNoHistoryWithoutChanges checks that a watch misses no change after the changelog was dropped in one process and
-// begun again in the next, without a commit in between.
+// TestNoHistoryWithoutChanges checks that a watch misses no change after one process has dropped the changelog and the
+// next has begun it again, without a commit in between.
 func TestNoHistoryWithoutChanges(t *testing.T) {
 	path := t.TempDir() + "/s.db"
 	h := openHistory(t, path, 1<<20)
@@ -70,8 +71,8 @@ func TestNoHistoryWithoutChanges(t *testing.T) {
 	wantWatch(t, h, listed, fmt.Sprintf("a/b@%d", b))
 }
 
-// TestNoHistoryAfterAContact checks that a watch misses no change after the changelog was dropped in one process and
-// begun again in the next, if only LastContact was committed in between.
+// TestNoHistoryAfterAContact checks that a watch misses no change after one process has dropped the changelog and the
+// next has begun it again, if only Info.LastContact was committed in between.
 func TestNoHistoryAfterAContact(t *testing.T) {
 	path := t.TempDir() + "/s.db"
 	h := openHistory(t, path, 1<<20)
@@ -115,7 +116,6 @@ func applyLate(t *testing.T, h *historyHarness, name string) {
 	}
 }
 
-// listAgain replaces the collection's contents by a list of the objects in all, at resourceVersion rv.
 func listAgain(t *testing.T, h *historyHarness, rv int, all map[string]string) {
 	t.Helper()
 	r, err := h.c.BeginReplace(t.Context(), store.ReplaceOptions{})
@@ -136,8 +136,8 @@ func listAgain(t *testing.T, h *historyHarness, rv int, all map[string]string) {
 	}
 }
 
-// TestListLeavesTheBreak checks that a watch receives an object that was stored with an older resourceVersion than the
-// collection's, or expires, even after a list at the same resourceVersion that finds no difference.
+// TestListLeavesTheBreak checks a watch after an object was stored with an older resourceVersion than the collection's:
+// the watch must receive the object or expire, even after a list at that resourceVersion that finds no difference.
 func TestListLeavesTheBreak(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		t.Run(fmt.Sprint(restart), func(t *testing.T) {
@@ -166,8 +166,8 @@ func TestListLeavesTheBreak(t *testing.T) {
 	}
 }
 
-// TestListAfterAPartialList checks that a watch expires instead of missing changes after a list that was aborted or
-// ended with its process. Some of that list's changes were already visible, and the next list finds no difference.
+// TestListAfterAPartialList checks that a watch expires instead of missing changes that an aborted list had already
+// made visible, even if the next list finds no difference.
 func TestListAfterAPartialList(t *testing.T) {
 	for _, crash := range []bool{false, true} {
 		t.Run(fmt.Sprint(crash), func(t *testing.T) {
@@ -178,7 +178,7 @@ func TestListAfterAPartialList(t *testing.T) {
 			}
 			h.rv = 10
 			h.list(t.Context(), "a")
-			listed := h.rv // the list has only the object a
+			listed := h.rv
 			if err := h.store.Flush(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -228,7 +228,7 @@ func TestListAfterAPartialList(t *testing.T) {
 }
 
 // TestHistoryOfAChangelogThatBegan checks that a changelog that is dropped and begun again has all changes since the
-// state at which it began, although its first change was replaced by a later one of the same object (issue 37).
+// state at which it began, although a later change of the same object has replaced the first (issue 37).
 func TestHistoryOfAChangelogThatBegan(t *testing.T) {
 	path := t.TempDir() + "/s.db"
 	h := openHistory(t, path, 1<<20)

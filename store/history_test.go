@@ -26,7 +26,7 @@ import (
 	"github.com/larder-dev/larder/store/history"
 )
 
-// historyHarness is a collection with a history (the events that watches may resume from), and the server's state.
+// historyHarness is a collection with a history (the events from which serve answers watches), and the server's state.
 type historyHarness struct {
 	t     testing.TB
 	store *store.Store
@@ -63,14 +63,13 @@ func (h *historyHarness) pod(name string) *corev1.Pod {
 		ResourceVersion: fmt.Sprint(h.rv)}}
 }
 
-// stateSize returns the size of the padding for an object at a resourceVersion. Each state of an object has another
-// size.
+// stateSize returns the size of the padding of an object at a resourceVersion, so that each state of an object has
+// another size.
 func stateSize(rv string) int {
 	n, _ := strconv.Atoi(rv)
 	return 1000 + n
 }
 
-// list replaces the collection's contents by a list with these objects.
 func (h *historyHarness) list(ctx context.Context, names ...string) {
 	h.t.Helper()
 	clear(h.truth)
@@ -132,7 +131,7 @@ func (h *historyHarness) apply(b entry.Batch) {
 	}
 }
 
-// at returns the objects as they were at a position of the history, read in pages of two objects.
+// at returns the objects at a position of the history, read in pages of two objects.
 func (h *historyHarness) at(from history.Position) (map[string]string, error) {
 	state, after := map[string]string{}, ""
 	for {
@@ -163,7 +162,7 @@ func (h *historyHarness) at(from history.Position) (map[string]string, error) {
 }
 
 // TestHistoryIsEveryState checks that undoing the changes since a position of the history yields the state at that
-// position. Applying them to that state yields the current state, wherever the objects are stored.
+// position, and that applying them to that state yields the current state.
 func TestHistoryIsEveryState(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		h := openHistory(t, t.TempDir()+"/s.db", 1<<20)
@@ -243,15 +242,15 @@ func TestHistoryIsEveryState(t *testing.T) {
 	})
 }
 
-// unreadable returns an object as the reflector passes it if it cannot be decoded (entry.Undecoded).
+// unreadable returns an object as the reflector passes it if the object cannot be decoded (entry.Undecoded).
 func unreadable(obj any) *entry.Undecoded {
 	meta := obj.(*corev1.Pod).ObjectMeta
 	return entry.NewUndecodable(&entry.UndecodedKind{}, metav1.TypeMeta{}, meta, errors.New("a field of tomorrow"))
 }
 
 // TestHistoryOutlivesRestarts checks that the events after any earlier state lead to the current state, across merged
-// commits and restarts. Each event has the right type for a client that knows the earlier state: ADDED, MODIFIED or
-// DELETED.
+// commits and restarts. Each event must have the right type for a client that knows the earlier state: ADDED, MODIFIED
+// or DELETED.
 func TestHistoryOutlivesRestarts(t *testing.T) {
 	for range 10 {
 		rapid.Check(t, func(rt *rapid.T) { historyOutlivesRestarts(t, rt) })
@@ -289,8 +288,8 @@ func historyOutlivesRestarts(t *testing.T, rt *rapid.T) {
 		}
 		h.apply(b)
 	}
-	// broken is true if the next commit starts a new history; cut is the resourceVersion of the last commit that started
-	// one.
+	// broken is true if the next commit starts a new history; cut is the resourceVersion of the last commit that started a
+	// history.
 	broken, cut := false, 0
 	committed := func() {
 		if broken {
@@ -304,8 +303,8 @@ func historyOutlivesRestarts(t *testing.T, rt *rapid.T) {
 		again := openHistory(t, path, bound)
 		h.store, h.c = again.store, again.c
 	}
-	// anew sets the expectations after a break of the history: no watch can start before the newest state. A watch can
-	// start at that state unless ambiguous is set: then clients may know another state at the same resourceVersion.
+	// anew sets the expectations after a break of the history: watches can start only at the newest state. With ambiguous
+	// not even there, since clients may know another state at the same resourceVersion.
 	anew := func(ambiguous bool) {
 		moments, oldest, broken = map[int]map[string]string{}, h.rv+1, true
 		if !ambiguous {
@@ -415,7 +414,6 @@ func historyOutlivesRestarts(t *testing.T, rt *rapid.T) {
 	})
 }
 
-// TestBusyHistoryOutlivesRestarts checks that changes applied while a list is being committed continue its history.
 func TestBusyHistoryOutlivesRestarts(t *testing.T) {
 	path := t.TempDir() + "/s.db"
 	h := openHistory(t, path, 1<<20)
@@ -450,8 +448,8 @@ func TestBusyHistoryOutlivesRestarts(t *testing.T) {
 	}
 }
 
-// TestPagesInOneMemory checks that pages of a list that are read into reused memory equal pages read into new memory,
-// and that reading allocates nothing once the memory is large enough.
+// TestPagesInOneMemory checks that list pages read into reused memory equal pages read into new memory, and that
+// reading allocates nothing once the memory is large enough.
 func TestPagesInOneMemory(t *testing.T) {
 	h := openHistory(t, t.TempDir()+"/s.db", 1<<20)
 	defer func() { _ = h.store.Close() }()

@@ -16,7 +16,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// childImport imports, removes and imports a store again without end, and prints the number of imports.
+// childImport imports and removes a store without end, and prints the number of imports.
 func childImport(path string) error {
 	for n := 1; ; n++ {
 		if n > 1 {
@@ -57,8 +57,8 @@ func importPods(path string) error {
 	return i.Commit(ctx)
 }
 
-// TestKilledWhileImporting kills importing processes at random moments. It checks that the store is complete or absent,
-// and that the next open or import removes temporary files.
+// TestKilledWhileImporting checks that a process killed during an import leaves a complete store or none, and that the
+// next open or import removes temporary files.
 func TestKilledWhileImporting(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "store")
@@ -66,7 +66,7 @@ func TestKilledWhileImporting(t *testing.T) {
 	kills := soaked(5, 200)
 	whole, debris := 0, 0
 	for kill := 0; kill < kills || debris == 0 && kill < 20*kills; kill++ {
-		// further, later kills, until one leaves a temporary file
+		// Later kills follow until a kill leaves a temporary file.
 		killChild(t, "import", path, time.Duration(random.IntN(250_000*(1+kill/kills)))*time.Microsecond)
 		debris += min(len(disk.Beside(path, disk.SuffixNew)), 1)
 		if _, err := os.Lstat(path); err == nil {

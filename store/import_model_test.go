@@ -17,8 +17,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestImportModel checks that a collection stays equal when it is copied to new stores repeatedly, by Records and
-// Import.
+// TestImportModel checks that a collection stays equal when Records and Import copy it to new stores repeatedly.
 func TestImportModel(t *testing.T) {
 	t.Parallel()
 	dir, files := t.TempDir(), 0
@@ -83,7 +82,6 @@ func runImportModel(t *rapid.T, dir string, files *int, compression store.Compre
 	})
 }
 
-// carry imports the contents of s into a new store at path, and closes s.
 func carry(t *rapid.T, s *store.Store, path string, compression store.Compression) {
 	ctx := context.Background()
 	i, err := store.NewImport(ctx, path, store.ImportOptions{Compression: compression})

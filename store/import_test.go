@@ -23,14 +23,12 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// importOf returns the arguments of Import.Begin and Import.End for a collection with this Info.
 func importOf(info entry.Info) (store.ImportCollection, store.ImportState) {
 	return store.ImportCollection{Identity: info.Identity, Attributes: info.Attributes, Resource: info.Resource},
 		store.ImportState{ResourceVersion: info.ResourceVersion, Complete: info.Complete, MustRelist: info.MustRelist,
 			LastContact: info.LastContact}
 }
 
-// importAll imports all collections of from into a new store at path.
 func importAll(ctx context.Context, from *store.Store, path string, o store.ImportOptions) error {
 	i, err := store.NewImport(ctx, path, o)
 	if err != nil {
@@ -78,7 +76,7 @@ func mustImport(t *testing.T, from *store.Store, path string, o store.ImportOpti
 	}
 }
 
-// TestImport checks that the imported store passes Store.Check, counts as cleanly closed, has the same collections, and
+// TestImport checks that an imported store passes Store.Check, counts as cleanly closed, has the same collections, and
 // builds their indexes.
 func TestImport(t *testing.T) {
 	from, many, few := filled(t, store.AtOnce(store.Options{}))
@@ -121,8 +119,8 @@ func TestImport(t *testing.T) {
 	wantSound(t, s)
 }
 
-// TestImportOfEveryForm checks imports of typed objects, unstructured objects and metadata, with compression in
-// neither, one or both of the stores.
+// TestImportOfEveryForm checks imports of typed, unstructured and metadata-only objects, with compression in neither,
+// one or both of the stores.
 func TestImportOfEveryForm(t *testing.T) {
 	for name, form := range map[string]struct {
 		example runtime.Object
@@ -205,7 +203,6 @@ func testImportOfForm(t *testing.T, id entry.Identity, codec codec.Codec, object
 	wantEqualObjects(t, c, imported)
 }
 
-// wantEqualObjects checks that two collections have the same keys and payloads.
 func wantEqualObjects(t *testing.T, a, b *store.Collection) {
 	t.Helper()
 	as, bs := mustRecords(t, store.StoreOf(a), a.Identity()), mustRecords(t, store.StoreOf(b), b.Identity())
@@ -220,7 +217,6 @@ func wantEqualObjects(t *testing.T, a, b *store.Collection) {
 	}
 }
 
-// TestImportRefuses checks that invalid imports are refused and leave no file.
 func TestImportRefuses(t *testing.T) {
 	ctx := t.Context()
 	whole := store.ImportCollection{Identity: pods()}
@@ -301,7 +297,7 @@ func TestImportRefuses(t *testing.T) {
 }
 
 // TestImportWhereAFileIs checks that an import never overwrites a file, even a file that appears during the import, and
-// that the path is locked until the import ends.
+// that the import locks its path.
 func TestImportWhereAFileIs(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	i, err := store.NewImport(t.Context(), path, store.ImportOptions{})
@@ -337,10 +333,9 @@ func TestImportWhereAFileIs(t *testing.T) {
 	}
 }
 
-// TestImportWithoutSpace checks that an import that runs out of space leaves no file.
 func TestImportWithoutSpace(t *testing.T) {
 	from, many, _ := filled(t, store.AtOnce(store.Options{}))
-	mustUpdate(t, many) // gives the collection 10 MB of objects
+	mustUpdate(t, many)
 	limits := map[string]store.ImportOptions{"MaxSize": {Store: store.Options{Logger: &quiet, MaxSize: 4 << 20}}}
 	dirs := map[string]string{"MaxSize": t.TempDir()}
 	if dir, ok := mountSmall(t); ok {
@@ -370,7 +365,7 @@ func TestImportWithoutSpace(t *testing.T) {
 	}
 }
 
-// TestImportOnAFailingDisk checks that a failed commit is reported as ErrOutcomeUnknown and leaves no file.
+// TestImportOnAFailingDisk checks that an import reports a failed commit as ErrOutcomeUnknown and leaves no file.
 func TestImportOnAFailingDisk(t *testing.T) {
 	from, _, _ := filled(t, store.AtOnce(store.Options{}))
 	for after := range 5 {

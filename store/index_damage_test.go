@@ -14,9 +14,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestLookUpOfAnEntryThatMoved checks that a look-up reports an index entry whose value a flipped bit has changed, so
-// that the entry is out of order. Each look-up also reads the first entry after its value's range, and so finds the
-// wrong order.
+// TestLookUpOfAnEntryThatMoved checks that a look-up reports an index entry that a flipped bit has moved to another
+// value. Each look-up also reads the first entry after its value's range, and so finds the wrong order.
 func TestLookUpOfAnEntryThatMoved(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "larder.db")
 	s, err := store.Open(path, byHand())
@@ -36,8 +35,7 @@ func TestLookUpOfAnEntryThatMoved(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// The damaged entry has the value "rlue" instead of "blue". It sorts after the entries for "red", but is stored before
-	// them.
+	// The damaged entry for "rlue" is stored before the entries for "red", but sorts after them.
 	flipInFile(t, path, disk.IndexEntry("blue", "a/2"), disk.IndexEntry("rlue", "a/2"))
 	objs, err := c.ByIndex(context.Background(), "color", "blue")
 	if !errors.Is(err, entry.ErrDamaged) {

@@ -11,8 +11,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestIndexDuringARewritingList checks that ByIndex and Get return the same state at the end of a commit of a rewriting
-// list (ReplaceOptions.Rewrite). At that time the file already has the writes, and the memtable still has them, too.
+// TestIndexDuringARewritingList checks that ByIndex and Get agree at the end of the commit of a list with
+// ReplaceOptions.Rewrite, when both the file and the memtable have its writes.
 func TestIndexDuringARewritingList(t *testing.T) {
 	for _, r := range []store.Residency{store.All, store.None} {
 		s := mustOpen(t, t.TempDir()+"/store", store.Options{})

@@ -33,7 +33,6 @@ func session(t *testing.T, s *store.Store, indexers cache.Indexers, versions map
 	return c
 }
 
-// counting wraps an index function and counts its calls.
 func counting(fn cache.IndexFunc) (cache.IndexFunc, func() int) {
 	var mu sync.Mutex
 	calls := 0
@@ -60,7 +59,7 @@ func fill(t *testing.T, c store.Interface, n int) {
 	relist(t, c, store.ReplaceOptions{}, fmt.Sprint(n+1), items...)
 }
 
-// TestIndexAddedLate checks that an index is right and ready when AddIndexers returns, and that the objects keep their
+// TestIndexAddedLate checks that an index is complete when AddIndexers returns, and that the objects keep their
 // sequence numbers.
 func TestIndexAddedLate(t *testing.T) {
 	s := storetest.Open(t, store.AtOnce(store.Options{}))
@@ -141,8 +140,7 @@ func TestIndexIsTrustedByVersion(t *testing.T) {
 	}
 }
 
-// TestIndexRebuildMovesEntries checks an index whose function now returns other values: a new build replaces all
-// entries.
+// TestIndexRebuildMovesEntries checks that a new build of an index replaces all entries of an older index function.
 func TestIndexRebuildMovesEntries(t *testing.T) {
 	s := storetest.Open(t, store.Options{})
 	c := session(t, s, byNamespaceAndColor, nil)
@@ -164,8 +162,8 @@ func TestIndexRebuildMovesEntries(t *testing.T) {
 	}
 }
 
-// TestUnusedIndexIsRemoved checks that a stored index survives a restart of a process that adds it late, and that an
-// index is removed if no process uses it for two starts.
+// TestUnusedIndexIsRemoved checks that a stored index is removed after two starts without its use. It must survive a
+// process that adds it late.
 func TestUnusedIndexIsRemoved(t *testing.T) {
 	s := storetest.Open(t, store.Options{})
 	versions := map[string]string{"color": "1"}
@@ -174,7 +172,7 @@ func TestUnusedIndexIsRemoved(t *testing.T) {
 	c.Close()
 
 	fn, calls := counting(storetest.ByColor)
-	c = session(t, s, nil, nil) // the second process does not open the collection with the index; it adds the index later
+	c = session(t, s, nil, nil)
 	if err := c.AddIndexers(context.Background(), cache.Indexers{"color": fn}, versions); err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +183,7 @@ func TestUnusedIndexIsRemoved(t *testing.T) {
 	}
 	c.Close()
 
-	c = session(t, s, nil, nil) // the next process writes without using the index
+	c = session(t, s, nil, nil)
 	apply(t, c, "100", upsert("ns0/pod0000", "100", storetest.ColorLabel, "blue"), remove("ns1/pod0001", "100"))
 	if names, err := indexBuckets(c); err != nil || !slices.Contains(names, "color") {
 		t.Errorf("dropped at once: %q, %v", names, err)
@@ -200,7 +198,7 @@ func TestUnusedIndexIsRemoved(t *testing.T) {
 	store.WaitBuilds(c)
 	c.Close()
 
-	for range 2 { // after two processes in a row that do not use it, the index is removed
+	for range 2 {
 		c = session(t, s, nil, nil)
 		apply(t, c, "", upsert("ns0/pod0000", "101", storetest.ColorLabel, "red"))
 		c.Close()
@@ -209,7 +207,7 @@ func TestUnusedIndexIsRemoved(t *testing.T) {
 	if names, err := indexBuckets(c); err != nil || len(names) != 0 {
 		t.Errorf("still there: %q, %v", names, err)
 	}
-	// The records' headers still have the values of the removed index. They must not mislead a new index of that name.
+	// The records' headers still have the values of the removed index, which must not mislead a new index of that name.
 	if err := c.AddIndexers(context.Background(), cache.Indexers{"color": storetest.ByColor}, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -267,7 +265,7 @@ func TestIndexValuesOfAnyBytes(t *testing.T) {
 }
 
 // TestIndexAddedWhileABatchIsIndexed checks that an index function, which runs without locks, may itself add an index,
-// and that the objects of the current batch are in that index.
+// and that the new index has the objects of the current batch.
 func TestIndexAddedWhileABatchIsIndexed(t *testing.T) {
 	ctx := context.Background()
 	for _, list := range []bool{false, true} {
@@ -316,7 +314,6 @@ func TestNoIndex(t *testing.T) {
 	}
 }
 
-// TestCloseEndsABuild checks that closing the store ends a build with a slow index function.
 func TestCloseEndsABuild(t *testing.T) {
 	s := storetest.Open(t, store.Options{})
 	c := session(t, s, nil, nil)

@@ -13,7 +13,7 @@ import (
 )
 
 // TestAddIndexersWhoseOutcomeIsUnknown checks an index that is ready in the file although AddIndexers failed with an
-// unknown outcome. Changes that are written before the index is added again must be in the index.
+// unknown outcome: it must get changes that are written before AddIndexers is repeated.
 func TestAddIndexersWhoseOutcomeIsUnknown(t *testing.T) {
 	ctx := context.Background()
 	s := storetest.Open(t, byHand())

@@ -45,8 +45,8 @@ func unbuilt(t *testing.T, s *store.Store, n int) (c *store.Collection, h *block
 	return c, h
 }
 
-// fileColored stores n pods with at least that many bytes each, and closes the collection. The first and the last pod
-// are red.
+// fileColored stores n pods of at least that many bytes each, and closes the collection. The first and the last pod are
+// red.
 func fileColored(t *testing.T, s *store.Store, n, bytes int) {
 	t.Helper()
 	c := openPods(t, s, nil)
@@ -54,7 +54,6 @@ func fileColored(t *testing.T, s *store.Store, n, bytes int) {
 	closeNow(t, c)
 }
 
-// lookUps are all look-ups in an index, on pods of which two are red and the others green.
 func lookUps(c *store.Collection) map[string]func(context.Context) (int, error) {
 	return map[string]func(context.Context) (int, error){
 		"ByIndex": func(ctx context.Context) (int, error) {
@@ -72,8 +71,7 @@ func lookUps(c *store.Collection) map[string]func(context.Context) (int, error) 
 	}
 }
 
-// TestLookUpWaitsForTheBuild checks that look-ups in an index wait while it is built, and do not call the index
-// function.
+// TestLookUpWaitsForTheBuild checks that look-ups in an index wait for its build, and do not call the index function.
 func TestLookUpWaitsForTheBuild(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const pods = 10
@@ -109,7 +107,8 @@ func TestLookUpWaitsForTheBuild(t *testing.T) {
 	})
 }
 
-// TestLookUpStopsWaiting checks that a look-up ends when its context ends, or the collection or the store is closed.
+// TestLookUpStopsWaiting checks that a look-up that waits for the build of an index ends when its context ends, or the
+// collection or the store is closed.
 func TestLookUpStopsWaiting(t *testing.T) {
 	for name, stop := range map[string]struct {
 		by   func(cancel func(), c *store.Collection, s *store.Store)
@@ -146,14 +145,14 @@ func TestLookUpStopsWaiting(t *testing.T) {
 					}
 				}
 				close(h.proceed)
-				synctest.Wait() // until Close has returned
+				synctest.Wait()
 			})
 		})
 	}
 }
 
-// TestLookUpWhileTheBuildFails checks that a look-up returns the error for which the index could not be built, and
-// succeeds once the build does.
+// TestLookUpWhileTheBuildFails checks that look-ups return the error for which the index could not be built, and
+// succeed once the build does.
 func TestLookUpWhileTheBuildFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.Open(t, byHand())
@@ -179,7 +178,7 @@ func TestLookUpWhileTheBuildFails(t *testing.T) {
 	})
 }
 
-// TestLookUpWhileTheDiskHangs checks that a look-up fails with ErrSlowDisk when the build's commit hangs.
+// TestLookUpWhileTheDiskHangs checks that a look-up fails with ErrSlowDisk while the commit of the index build hangs.
 func TestLookUpWhileTheDiskHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.Open(t, byHand())
@@ -202,7 +201,8 @@ func TestLookUpWhileTheDiskHangs(t *testing.T) {
 	})
 }
 
-// TestLookUpInAReadOnlyStore checks that look-ups fail with ErrReadOnly in a read-only store, which builds no index.
+// TestLookUpInAReadOnlyStore checks that look-ups in an unbuilt index fail with ErrReadOnly in a read-only store, which
+// builds no index.
 func TestLookUpInAReadOnlyStore(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "larder.db")
 	s := storetest.OpenFile(t, path, store.Options{})
@@ -219,8 +219,8 @@ func TestLookUpInAReadOnlyStore(t *testing.T) {
 	}
 }
 
-// TestIndexesAreBuiltTogether checks that indexes that are added before the first build, and those in the collection's
-// options, are built in one pass over the objects. No object is decoded before that pass.
+// TestIndexesAreBuiltTogether checks that all indexes that are known before the first build are built in one pass over
+// the objects, and that no object is decoded before that pass.
 func TestIndexesAreBuiltTogether(t *testing.T) {
 	const pods = 10
 	s := storetest.Open(t, byHand())
@@ -249,7 +249,7 @@ func TestIndexesAreBuiltTogether(t *testing.T) {
 func TestBuildHoldsOnePage(t *testing.T) {
 	for name, test := range map[string]struct{ objects, bytes, every, most int }{
 		"Small": {objects: soaked(1600, 3500), bytes: 10, every: 50, most: 1000},
-		// A page of objects has about 4 MiB, so 42 objects.
+		// A page of a scan has about 4 MiB, so 42 of these objects.
 		"Large": {objects: soaked(100, 150), bytes: 100_000, every: 5, most: 42},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -272,7 +272,6 @@ func TestBuildHoldsOnePage(t *testing.T) {
 	}
 }
 
-// TestLookUpForNoValue checks that Index returns nothing for an object without index values.
 func TestLookUpForNoValue(t *testing.T) {
 	c, h := unbuilt(t, storetest.Open(t, byHand()), 10)
 	close(h.proceed)

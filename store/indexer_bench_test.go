@@ -12,8 +12,6 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// indexersOf returns the indexers of client-go and of this package, each with the same small pods in a hundred
-// namespaces.
 func indexersOf(b *testing.B, n int) map[string]cache.Indexer {
 	b.Helper()
 	byNamespace := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}

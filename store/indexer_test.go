@@ -61,8 +61,6 @@ func TestIndexerOfMemory(t *testing.T) {
 	})
 }
 
-// openPods opens the collection of pods without keeping decoded objects in memory (Residency None). It is closed when
-// the test ends.
 func openPods(t *testing.T, s *store.Store, indexers cache.Indexers) *store.Collection {
 	t.Helper()
 	return openPodsAs(t, s, indexers, store.None)

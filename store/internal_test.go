@@ -17,14 +17,12 @@ import (
 
 // These tests arrange an order of steps that no hook of the exported API can arrange.
 
-// podAt returns the i-th pod.
 func podAt(i int, rv string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: fmt.Sprintf("namespace-%d", i%5), Name: fmt.Sprintf("pod-%04d", i), ResourceVersion: rv,
 	}}
 }
 
-// openInside opens a store and its collection of pods.
 func openInside(t *testing.T, r Residency) (*Store, *Collection) {
 	t.Helper()
 	s, err := Open(t.TempDir()+"/store", Options{})
@@ -51,7 +49,6 @@ func late() entry.Identity {
 		Namespace: "late"}
 }
 
-// wantWritten checks that c accepts an object and that the file passes the check.
 func wantWritten(t *testing.T, s *Store, c *Collection) {
 	t.Helper()
 	batch := entry.Batch{Ops: []entry.Op{{Object: podAt(1, "7")}}, ResourceVersion: "7"}
@@ -66,8 +63,8 @@ func wantWritten(t *testing.T, s *Store, c *Collection) {
 	}
 }
 
-// TestOpenWhileRebuilding checks a collection that is being opened while Rebuild replaces the file: it is opened again,
-// since Rebuild did not copy it to the new file.
+// TestOpenWhileRebuilding checks that a collection that is being opened while Rebuild replaces the file is opened
+// again, since Rebuild did not copy it to the new file.
 func TestOpenWhileRebuilding(t *testing.T) {
 	s, _ := openInside(t, None)
 	before := s.live.rebuildCount()
@@ -99,8 +96,8 @@ func TestOpenWhileRebuilding(t *testing.T) {
 	wantWritten(t, s, mustOpenInside(t, s, id, None))
 }
 
-// TestFileExchangedWhileOpening checks a collection that is being opened while the file is replaced: it is opened again
-// if the new file does not have it.
+// TestFileExchangedWhileOpening checks that a collection that is being opened while the file is replaced is opened
+// again if the new file lacks it.
 func TestFileExchangedWhileOpening(t *testing.T) {
 	s, _ := openInside(t, None)
 	id := late()

@@ -17,8 +17,8 @@ import (
 	"github.com/larder-dev/larder/store/memory"
 )
 
-// keyedReaders runs readers while write runs. Each reads two keys in a fixed order, and the second object must never be
-// older than the first.
+// keyedReaders runs concurrent readers while write runs. Each reader reads two keys in a fixed order, and the second
+// object must never be older than the first.
 func keyedReaders(t *testing.T, ix *indexer.Indexer, c store.Interface, first, last string, write func()) {
 	t.Helper()
 	var stop atomic.Bool
@@ -57,8 +57,8 @@ func keyedReaders(t *testing.T, ix *indexer.Indexer, c store.Interface, first, l
 	readers.Wait()
 }
 
-// TestKeyedReadsDoNotGoBack checks a reader that has read one object of a batch or list: it reads no older state of
-// another object in the same batch or list.
+// TestKeyedReadsDoNotGoBack checks that a reader that has read one object of a batch or list reads no older state of
+// another object in that batch or list.
 func TestKeyedReadsDoNotGoBack(t *testing.T) {
 	t.Parallel()
 	const n = 40

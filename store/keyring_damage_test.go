@@ -16,7 +16,6 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// changeKeys edits the record of the data keys in the file, bypassing the store.
 func changeKeys(t *testing.T, s *store.Store, change func(data []byte) []byte) {
 	t.Helper()
 	err := store.UpdateFile(context.Background(), s, func(tx *bolt.Tx) error {
@@ -34,7 +33,6 @@ func flipLast(data []byte) []byte {
 	return data
 }
 
-// mustDamageKeys writes a store of n sealed pods and some widgets, and damages its data keys.
 func mustDamageKeys(t *testing.T, n int, e *seal.Encryption) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "store")
@@ -46,7 +44,7 @@ func mustDamageKeys(t *testing.T, n int, e *seal.Encryption) (path string) {
 }
 
 // TestDataKeysThatAreDamaged checks that a file with damaged data keys is moved aside and all resources are listed
-// again. Unsealed records of the moved file can be read without keys.
+// again. Unsealed records of the moved file stay readable without keys.
 func TestDataKeysThatAreDamaged(t *testing.T) {
 	e := sealing(t, mustKey(t, ""))
 	path := mustDamageKeys(t, 10, e)
@@ -72,8 +70,8 @@ func TestDataKeysThatAreDamaged(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestDataKeysThatAreDamagedAndReaders checks read-only opens of a file with damaged data keys. With encryption keys
-// the open fails with a reason; without keys the unsealed records can be read. The file is neither changed nor moved.
+// TestDataKeysThatAreDamagedAndReaders checks read-only opens of a file with damaged data keys: with encryption keys
+// the open fails with a reason; without keys unsealed records can be read.
 func TestDataKeysThatAreDamagedAndReaders(t *testing.T) {
 	e := sealing(t, mustKey(t, ""))
 	path := mustDamageKeys(t, 10, e)
@@ -144,8 +142,7 @@ func TestDataKeysDamagedWhileOpen(t *testing.T) {
 	}
 }
 
-// TestDataKeysOfANewerProgram checks that data keys in a newer format are not treated as damage and that the file is
-// not changed.
+// TestDataKeysOfANewerProgram checks that data keys in a newer format are not treated as damage.
 func TestDataKeysOfANewerProgram(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	e := sealing(t, mustKey(t, ""))

@@ -33,12 +33,11 @@ func mustKey(t *testing.T, name string) string {
 	return line
 }
 
-// namesOf returns the keys as String prints them, the current one first: a name and an id, or an id.
+// namesOf returns the encryption keys as String prints them, the current key first: a name and an id, or an id.
 func namesOf(k *seal.Keys) []string {
 	return strings.Split(strings.TrimPrefix(k.String(), "keys "), ", ")
 }
 
-// named reports whether the encryption keys in k have exactly these names.
 func named(k *seal.Keys, names ...string) bool {
 	all := namesOf(k)
 	for i, printed := range all {

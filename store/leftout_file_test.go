@@ -18,8 +18,8 @@ import (
 // refusedPod is a pod that cannot be stored, because an index function of the collection fails on it.
 func refusedPod(key, rv string) entry.Op { return upsert(key, rv, storetest.FailLabel, "error") }
 
-// leftOutInFile returns the objects that the file records as left out, because they could not be stored:
-// key@resourceVersion and the reason.
+// leftOutInFile returns Info.LeftOut as stored in the file: key@resourceVersion and the reason for each object that
+// could not be stored.
 func leftOutInFile(t *testing.T, s *store.Store) (leftOut []string, more bool) {
 	t.Helper()
 	infos, err := s.Collections(context.Background())
@@ -32,8 +32,8 @@ func leftOutInFile(t *testing.T, s *store.Store) (leftOut []string, more bool) {
 	return leftOut, infos[0].LeftOutMore
 }
 
-// TestLeftOutIsInTheFile checks that every object that cannot be stored is recorded in the same transaction as the
-// resourceVersion that includes it. Otherwise the next process would resume after the object and never receive it.
+// TestLeftOutIsInTheFile checks that every object that cannot be stored is added to Info.LeftOut in the transaction
+// that stores its resourceVersion. Otherwise the next process would resume after the object and never receive it.
 func TestLeftOutIsInTheFile(t *testing.T) {
 	ctx := context.Background()
 	begin := func(t *testing.T, c *store.Collection, o store.ReplaceOptions) store.Replacement {
@@ -60,7 +60,6 @@ func TestLeftOutIsInTheFile(t *testing.T) {
 	}}
 	for _, test := range []struct {
 		name string
-		// Passes the object that cannot be stored; the collection is then at resourceVersion 9.
 		take func(t *testing.T, c *store.Collection)
 		want string
 	}{
@@ -137,8 +136,8 @@ func TestLeftOutIsInTheFile(t *testing.T) {
 	}
 }
 
-// TestLeftOutIsBounded checks that the list of objects that could not be stored (LeftOut) names a limited number of
-// them, and that LeftOutMore is set if there are more, or objects without a key.
+// TestLeftOutIsBounded checks that Info.LeftOut names a limited number of objects that could not be stored, and that
+// LeftOutMore is set if there are more, or objects without a key.
 func TestLeftOutIsBounded(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	c := openPods(t, s, byNamespaceAndColor)
@@ -157,8 +156,8 @@ func TestLeftOutIsBounded(t *testing.T) {
 	if leftOut, more := leftOutInFile(t, s); len(leftOut) != entry.MaxLeftOut || !more {
 		t.Errorf("one more: %d are named (more: %t)", len(leftOut), more)
 	}
-	// A list that compares only UID and resourceVersion has not retried the other left-out objects. A rewriting list,
-	// which replaces all stored objects, has.
+	// A list that compares only UID and resourceVersion has not retried the other left-out objects. A list with
+	// ReplaceOptions.Rewrite, which replaces all stored objects, has.
 	relist(t, c, store.ReplaceOptions{}, "5", upsert("a/x", "5"))
 	if leftOut, more := leftOutInFile(t, s); len(leftOut) > 0 || !more {
 		t.Errorf("after a list: %q (more: %t)", leftOut, more)
@@ -169,8 +168,8 @@ func TestLeftOutIsBounded(t *testing.T) {
 	}
 }
 
-// TestLeftOutBodyOfTheSameVersion checks an object with new content at the same resourceVersion that a rewriting list
-// could not store. It stays recorded in LeftOut while later lists consider the object unchanged.
+// TestLeftOutBodyOfTheSameVersion checks an object that a list with ReplaceOptions.Rewrite could not store, with new
+// content at the same resourceVersion. It stays in Info.LeftOut while later lists consider the object unchanged.
 func TestLeftOutBodyOfTheSameVersion(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	c := openPods(t, s, byNamespaceAndColor)
@@ -188,8 +187,8 @@ func TestLeftOutBodyOfTheSameVersion(t *testing.T) {
 	}
 }
 
-// TestLeftOutIsNotAmongTheNewest checks that Info.Newest omits objects whose newest state could not be stored. The
-// server has a newer state than the store, which the rewind check would take for a rewound server.
+// TestLeftOutIsNotAmongTheNewest checks that Info.Newest omits objects whose newest state could not be stored: the
+// rewind check would take the server's newer state for a rewound server.
 func TestLeftOutIsNotAmongTheNewest(t *testing.T) {
 	m, err := memory.New(storetest.Pods, store.CollectionOptions{Indexers: byNamespaceAndColor})
 	if err != nil {
@@ -218,8 +217,8 @@ func TestLeftOutIsNotAmongTheNewest(t *testing.T) {
 	}
 }
 
-// TestRefusedObjectsAreNotReportedAgain checks objects that the caller of a list has rejected, with a key or without:
-// the list records them as left out, but does not report them to the caller again.
+// TestRefusedObjectsAreNotReportedAgain checks that objects that the caller of a list has rejected are added to
+// Info.LeftOut, but are not reported to that caller.
 func TestRefusedObjectsAreNotReportedAgain(t *testing.T) {
 	m, err := memory.New(storetest.Pods, store.CollectionOptions{})
 	if err != nil {

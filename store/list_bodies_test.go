@@ -16,7 +16,7 @@ import (
 )
 
 // TestListComparesBodiesAndTerms checks that a list replaces objects whose content or index values differ at an equal
-// UID and resourceVersion. Only different content is reported, and unchanged objects are not written (issue 37).
+// UID and resourceVersion, and reports only different content (issue 37).
 func TestListComparesBodiesAndTerms(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T, o store.CollectionOptions) store.Interface{
 		"memory": func(t *testing.T, o store.CollectionOptions) store.Interface {

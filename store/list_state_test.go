@@ -13,7 +13,7 @@ import (
 )
 
 // TestListWithoutAResourceVersion checks that a collection is complete after a list without a resourceVersion, but must
-// be listed again. After a later list with a resourceVersion a watch can resume from it.
+// be listed again, since no watch can resume from it.
 func TestListWithoutAResourceVersion(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	m, err := memory.New(storetest.Pods, store.CollectionOptions{})
@@ -68,7 +68,7 @@ func TestIndexThatIsAddedDuringAList(t *testing.T) {
 	}
 }
 
-// TestIndexAfterWritesWithoutIt checks that a stored index has the changes of a process that opened the collection
+// TestIndexAfterWritesWithoutIt checks that a stored index gets the changes of a process that opened the collection
 // without that index.
 func TestIndexAfterWritesWithoutIt(t *testing.T) {
 	s := storetest.Open(t, byHand())

@@ -35,9 +35,8 @@ func TestListThatLacksManyKeys(t *testing.T) {
 	}
 }
 
-// TestRewriteOfAnUncommittedUpdate checks an uncommitted update that a durable handler has not received. A rewriting
-// list (ReplaceOptions.Rewrite) finds the same state of the object in another encoding; the handler still receives the
-// update (issue 37).
+// TestRewriteOfAnUncommittedUpdate checks that a durable handler receives an uncommitted update although a list with
+// ReplaceOptions.Rewrite then stores the same state in another encoding (issue 37).
 func TestRewriteOfAnUncommittedUpdate(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	c := openPods(t, s, nil)

@@ -30,7 +30,7 @@ func BenchmarkApplyHot(b *testing.B) {
 			for b.Loop() {
 				old := pods[rv%benchTotal].(*corev1.Pod)
 				rv++
-				pod := *old // a copy, since objects from the store must not be modified
+				pod := *old // objects from the store must not be modified
 				pod.ResourceVersion = strconv.Itoa(rv)
 				pods[(rv-1)%benchTotal] = &pod
 				batch := entry.Batch{Ops: []entry.Op{{Object: &pod, Event: cache.Updated}}, ResourceVersion: pod.ResourceVersion}

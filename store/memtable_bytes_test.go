@@ -152,8 +152,8 @@ func TestManyUpdatesAreWrittenOnce(t *testing.T) {
 	}
 }
 
-// TestUpdatesDuringACommit checks an object that changes while a commit writes it: the next commit writes that object,
-// and no other.
+// TestUpdatesDuringACommit checks that if an object changes while a commit writes it, the next commit writes that
+// object and no other.
 func TestUpdatesDuringACommit(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	g := store.GateCommits(s)

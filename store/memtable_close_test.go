@@ -43,8 +43,8 @@ func TestCloseThatLosesChanges(t *testing.T) {
 	apply(t, again, "3", upsert("a/x", "2"), upsert("a/y", "3"))
 }
 
-// TestApplyToAClosedCollection checks that Apply fails without effect from the moment that Close of the collection
-// begins its commit.
+// TestApplyToAClosedCollection checks that Apply fails without effect once Close of the collection has begun its
+// commit.
 func TestApplyToAClosedCollection(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	g := store.GateCommits(s)
@@ -72,8 +72,8 @@ func TestApplyToAClosedCollection(t *testing.T) {
 	}
 }
 
-// TestCollectionsCommitTogether checks that Close of one collection commits the changes of another, too, and that a
-// Close whose commit fails drops only the changes of its own collection.
+// TestCollectionsCommitTogether checks that Close of one collection commits the changes of another, too. If the commit
+// fails, Close drops only the changes of its own collection.
 func TestCollectionsCommitTogether(t *testing.T) {
 	ctx := context.Background()
 	path := filepath.Join(t.TempDir(), "larder.db")
@@ -149,8 +149,6 @@ func TestApplyDuringStoreClose(t *testing.T) {
 	wantStrings(t, "what is stored", list(t, openPods(t, s, nil)), "a/x uid=uid-a/x rv=1")
 }
 
-// TestCloseReportsLostChanges checks that Close reports changes that it could not commit, and that Apply is refused
-// afterwards.
 func TestCloseReportsLostChanges(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "larder.db")
 	s, err := store.Open(path, byHand())
@@ -184,8 +182,6 @@ func TestCloseReportsLostChanges(t *testing.T) {
 	}
 }
 
-// TestCloseDuringBackpressure checks that Apply and Backpressure stop waiting and fail with ErrClosed when the store is
-// closed.
 func TestCloseDuringBackpressure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := store.Open(filepath.Join(t.TempDir(), "larder.db"), byHand())

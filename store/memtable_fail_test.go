@@ -50,7 +50,7 @@ func TestCommitIsRetried(t *testing.T) {
 		if s.CommitErr() != nil || s.Pending() != 0 || infoOf(t, c).NextSeq != 2 {
 			t.Errorf("after the commit: %v, %d bytes pending, %+v", s.CommitErr(), s.Pending(), infoOf(t, c))
 		}
-		// After a success, the retry intervals start again with the shortest.
+		// After a success, the retry intervals start with the shortest.
 		g.Fail(full)
 		apply(t, c, "20", upsert("a/x", "20"))
 		for range 2 {
@@ -70,7 +70,7 @@ func TestCommitIsRetried(t *testing.T) {
 }
 
 // TestCommitsComeInTime checks that a commit runs a second after the first change, or earlier if CommitBytes is
-// reached, and that no goroutine is left afterwards.
+// reached.
 func TestCommitsComeInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.Open(t, store.Options{Logger: &quiet, CommitBytes: 6000})
@@ -104,8 +104,8 @@ func TestCommitsComeInTime(t *testing.T) {
 	})
 }
 
-// TestOneCommitAfterAFullOne checks a commit that started because CommitBytes was reached: changes applied while it
-// runs are committed after their own CommitInterval, not at once.
+// TestOneCommitAfterAFullOne checks that changes that are applied during a commit are committed after their own
+// CommitInterval, even if that commit started because CommitBytes was reached.
 func TestOneCommitAfterAFullOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.Open(t, store.Options{Logger: &quiet, CommitInterval: time.Minute, CommitBytes: 1000})
@@ -133,7 +133,6 @@ func TestOneCommitAfterAFullOne(t *testing.T) {
 	})
 }
 
-// TestCloseDuringBackOff checks that Close does not wait for the time of the next commit retry.
 func TestCloseDuringBackOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := store.Open(filepath.Join(t.TempDir(), "larder.db"), store.Options{Logger: &quiet})
@@ -156,7 +155,7 @@ func TestCloseDuringBackOff(t *testing.T) {
 }
 
 // TestRebuildKeepsUncommittedChanges checks that Rebuild keeps the changes of a commit of unknown outcome, whether
-// readers of the file see it or not.
+// readers of the file see that commit or not.
 func TestRebuildKeepsUncommittedChanges(t *testing.T) {
 	eio := func() error { return syscall.EIO }
 	for name, fail := range map[string]func(g *hook.Gate, fail func() error){
@@ -198,8 +197,7 @@ func TestRebuildKeepsUncommittedChanges(t *testing.T) {
 	}
 }
 
-// TestBackOffEndsWithSuccess checks that commits are no longer delayed by the retry backoff once any commit has
-// succeeded.
+// TestBackOffEndsWithSuccess checks that any successful commit ends the backoff between commit retries.
 func TestBackOffEndsWithSuccess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.Open(t, store.Options{Logger: &quiet})

@@ -15,7 +15,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// wantObjects checks that all kinds of read return the expected objects, which are given as storetest.Sum in key order.
+// wantObjects checks that all kinds of read return the expected objects, given as storetest.Sum in key order.
 func wantObjects(t *testing.T, c *store.Collection, rv string, sums ...string) {
 	t.Helper()
 	ctx := context.Background()
@@ -74,7 +74,8 @@ func wantObjects(t *testing.T, c *store.Collection, rv string, sums ...string) {
 	}
 }
 
-// wantIndex checks that all reads of an index return its expected contents, given as the objects' sums for each value.
+// wantIndex checks that all reads of an index return the expected contents, given for each value as storetest.Sum of
+// the objects.
 func wantIndex(t *testing.T, c *store.Collection, index string, filed map[string][]string, more ...string) {
 	t.Helper()
 	ctx := context.Background()
@@ -107,8 +108,8 @@ func wantIndex(t *testing.T, c *store.Collection, index string, filed map[string
 	}
 }
 
-// TestReadsWhileACommitHangs checks reads while a commit is in progress: they return the updates, deletes and recreated
-// objects that were applied since the commit began.
+// TestReadsWhileACommitHangs checks that reads during a commit return the updates, deletes and recreated objects that
+// were applied since the commit began.
 func TestReadsWhileACommitHangs(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	g := store.GateCommits(s)
@@ -212,8 +213,8 @@ func TestBackpressure(t *testing.T) {
 	}
 }
 
-// TestBackpressureFailsAtOnceWhenCommitsFail checks that Apply returns the error of a failing commit at once, so that
-// its caller can report it and retry.
+// TestBackpressureFailsAtOnceWhenCommitsFail checks that Apply does not wait for failing commits, but returns their
+// error, so that the caller can report it and retry.
 func TestBackpressureFailsAtOnceWhenCommitsFail(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	store.SetDirtyLimit(s, 1)

@@ -29,9 +29,8 @@ func wantKeys(t *testing.T, c *store.Collection, index, value string, want ...st
 	wantStrings(t, index+" "+value, got, want...)
 }
 
-// TestAddIndexersWithUncommittedChanges checks that an added index is correct immediately and after the commit: for
-// objects that are only in the file, only in the memtable or in both, and for objects on which the index function
-// fails.
+// TestAddIndexersWithUncommittedChanges checks that an added index is correct before and after the commit, for objects
+// in the file, in the memtable or in both, and for objects on which the index function fails.
 func TestAddIndexersWithUncommittedChanges(t *testing.T) {
 	for name, cold := range map[string]bool{"OverAFile": false, "OverNothing": true} {
 		t.Run(name, func(t *testing.T) {
@@ -76,7 +75,6 @@ func TestAddIndexersWithUncommittedChanges(t *testing.T) {
 	}
 }
 
-// TestAddIndexersWhileACommitHangs checks that AddIndexers waits for a running commit without blocking writers.
 func TestAddIndexersWhileACommitHangs(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	g := store.GateCommits(s)
@@ -146,19 +144,19 @@ func TestAddIndexersEndsWithItsCollection(t *testing.T) {
 	})
 }
 
-// TestAddIndexersThatFailsInTheMiddle checks that an index whose build failed is not added, neither in memory nor in
-// the file, and is complete once AddIndexers is repeated.
+// TestAddIndexersThatFailsInTheMiddle checks that an index whose build failed is added neither in memory nor in the
+// file, and is complete once AddIndexers is repeated.
 func TestAddIndexersThatFailsInTheMiddle(t *testing.T) {
 	for _, residency := range []store.Residency{store.None, store.All} {
 		t.Run(residency.String(), func(t *testing.T) {
 			s := storetest.Open(t, byHand())
 			g := store.GateCommits(s)
 			c := openPodsAs(t, s, nil, residency)
-			colored(t, c, 1500, 10) // more objects than one page of a scan
+			colored(t, c, 1500, 10)
 			pages := 0
 			color := func(obj any) ([]string, error) {
 				if obj.(*corev1.Pod).Name == "pod01400" {
-					// The commit fails once the index is built for the file. With objects in memory, that is the function's second
+					// The commit fails once the index is built for the file. With Residency All that is the index function's second
 					// call.
 					if pages++; residency == store.None || pages == 2 {
 						g.Fail(full)
@@ -194,7 +192,7 @@ func TestAddIndexersThatFailsInTheMiddle(t *testing.T) {
 }
 
 // TestWritersWaitForAnAddedIndex checks that while AddIndexers calls its index function, writers wait and readers do
-// not. The writes that waited are in the index.
+// not. The index then has the waiting writes.
 func TestWritersWaitForAnAddedIndex(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T) store.Interface{
 		"All":  func(t *testing.T) store.Interface { return openPodsAs(t, storetest.Open(t, byHand()), nil, store.All) },
@@ -248,7 +246,7 @@ func TestWritersWaitForAnAddedIndex(t *testing.T) {
 }
 
 // TestAddIndexersThatFails checks that a failed AddIndexers does not affect batches that are applied during or after
-// it.
+// the call.
 func TestAddIndexersThatFails(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	g := store.GateCommits(s)
@@ -280,8 +278,8 @@ func TestAddIndexersThatFails(t *testing.T) {
 	}
 }
 
-// TestStoredIndexIsNotTrustedWithUncommittedChanges checks an index that an earlier process stored. This process
-// applied batches before it added the index function; after AddIndexers the index has all changes.
+// TestStoredIndexIsNotTrustedWithUncommittedChanges checks a stored index to which this process adds the function only
+// after it has applied batches: the index must have all changes.
 func TestStoredIndexIsNotTrustedWithUncommittedChanges(t *testing.T) {
 	for name, flushed := range map[string]bool{"Pending": false, "Committed": true} {
 		t.Run(name, func(t *testing.T) {
@@ -314,8 +312,6 @@ func TestStoredIndexIsNotTrustedWithUncommittedChanges(t *testing.T) {
 	}
 }
 
-// TestIndexesUnderLoad checks that all look-ups are correct while indexes are added and built during batches and
-// commits.
 func TestIndexesUnderLoad(t *testing.T) {
 	t.Parallel()
 	s := storetest.Open(t, store.Options{CommitInterval: time.Microsecond, Logger: &quiet})
@@ -359,8 +355,6 @@ func TestIndexesUnderLoad(t *testing.T) {
 	storetest.Check(t, s)
 }
 
-// TestIndexModel checks look-ups in indexes that are added at random moments between batches, commits that hang or
-// fail, builds and reopening.
 func TestIndexModel(t *testing.T) {
 	t.Parallel()
 	s := storetest.Open(t, byHand())

@@ -22,8 +22,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// pastStates are all states that a collection has had, by resourceVersion: for each key the text of its pod
-// (storetest.Sum).
+// pastStates are all states that a collection has had, by resourceVersion: storetest.Sum of each pod, by key.
 type pastStates struct {
 	rv     int
 	states map[string]map[string]string
@@ -35,7 +34,7 @@ func newHistory() *pastStates {
 
 func (h *pastStates) now() map[string]string { return h.states[strconv.Itoa(h.rv)] }
 
-// batch draws a batch and records the state after it.
+// batch draws a random batch and adds the state after it to h.
 func (h *pastStates) batch(rt *rapid.T) entry.Batch {
 	state := maps.Clone(h.now())
 	var b entry.Batch
@@ -86,8 +85,7 @@ func (h *pastStates) wantPrefix(rt *rapid.T, r reading) int {
 	}
 }
 
-// notPrefix describes the difference between r and the past state at info's resourceVersion. It returns "" if they are
-// equal.
+// notPrefix describes the difference between r and the past state at info's resourceVersion; "" for no difference.
 func (h *pastStates) notPrefix(ctx context.Context, r reading, info entry.Info) string {
 	state, known := h.states[info.ResourceVersion]
 	keys, err := r.Keys(ctx)
@@ -205,7 +203,7 @@ func checkPrefix(t *testing.T, rt *rapid.T, s *store.Store, g *hook.Gate, path s
 			store.NoSync(s)
 		},
 		"crash": func(rt *rapid.T) {
-			if rapid.IntRange(0, 3).Draw(rt, "seldom") == 0 { // done rarely, because it takes several fsyncs
+			if rapid.IntRange(0, 3).Draw(rt, "seldom") == 0 {
 				h.wantCopy(rt, path)
 			}
 		},
@@ -227,7 +225,7 @@ func checkPrefix(t *testing.T, rt *rapid.T, s *store.Store, g *hook.Gate, path s
 	storetest.Check(rt, s)
 }
 
-// wantCopy copies the file as a crash would leave it, opens the copy, and checks that it has one of the past states.
+// wantCopy copies the file as a crash would leave it, and checks that the copy has one of the past states.
 func (h *pastStates) wantCopy(rt *rapid.T, path string) {
 	copied := path + ".copy"
 	if err := copyFile(path, copied); err != nil {

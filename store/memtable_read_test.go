@@ -10,8 +10,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// pausing is a context for one read. Its Err method blocks the read after the read has taken a memtable snapshot, and
-// before it begins its transaction.
+// pausing is a context for one read. Its Err method blocks the read between its memtable snapshot and its transaction.
 type pausing struct {
 	context.Context
 	once     sync.Once

@@ -16,8 +16,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestReplaceWithUncommittedChanges checks that a list is compared with the uncommitted changes too, and does not wait
-// for a full or hanging disk.
+// TestReplaceWithUncommittedChanges checks that a list is compared with uncommitted changes too, and does not wait for
+// a full or hanging disk.
 func TestReplaceWithUncommittedChanges(t *testing.T) {
 	ctx := context.Background()
 	s := storetest.Open(t, byHand())
@@ -91,7 +91,6 @@ func TestSetMustRelistWithUncommittedChanges(t *testing.T) {
 	want("after a list and a batch", "7", "")
 }
 
-// TestReopenWithUncommittedChanges checks that a reopened collection has all changes that were applied before Close.
 func TestReopenWithUncommittedChanges(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	for rv := 2; rv < 20; rv += 2 {
@@ -111,7 +110,6 @@ func TestReopenWithUncommittedChanges(t *testing.T) {
 	}
 }
 
-// TestNoGoroutineIsLeft checks that the store runs no more goroutines after a commit than after Open.
 func TestNoGoroutineIsLeft(t *testing.T) {
 	s := storetest.Open(t, store.Options{CommitInterval: time.Microsecond, CommitBytes: 500, Logger: &quiet})
 	before := goleak.IgnoreCurrent() // the goroutines of a store that has just been opened

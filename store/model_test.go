@@ -69,7 +69,7 @@ func testCollectionModel(
 	s := storetest.Open(t, store.Every(store.Options{Logger: &quiet}, commitInterval))
 	store.NoSync(s)
 	ctx, codec := context.Background(), storetest.PodCodec()
-	packed := 0 // number of checks that found compressed records
+	packed := 0
 	defer func() {
 		if (packed > 0) != (compression != store.NoCompression) {
 			t.Errorf("%d checks found compressed records", packed)

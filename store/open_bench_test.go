@@ -9,8 +9,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// BenchmarkOpen opens and closes cleanly closed stores of different sizes. Open verifies a limited number of branch
-// pages, so its time must not grow with the size of larger files.
+// BenchmarkOpen opens cleanly closed stores of different sizes. Open verifies a limited number of branch pages, so its
+// time must not grow with the size of larger files.
 func BenchmarkOpen(b *testing.B) {
 	for _, megabytes := range []int{1, 100, 400} {
 		b.Run(fmt.Sprintf("%dMB", megabytes), func(b *testing.B) {

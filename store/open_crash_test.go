@@ -21,15 +21,14 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// The functions below run in a child process. It commits numbered transactions to a bucket outside the collections.
-// Transaction n stores keys derived from n, deletes the keys derived from n-2, and stores n. So n alone determines the
-// contents of the bucket.
+// The child process of these tests commits numbered transactions to a bucket outside the collections. Transaction n
+// stores keys derived from n, deletes the keys derived from n-2, and stores n. So n determines the contents of the
+// bucket.
 
 const crashKeys = 40
 
 func crashKey(n uint64, i int) []byte { return fmt.Appendf(nil, "%02d/%d", i, n) }
 
-// crashStep stores the next numbered transaction in the bucket, and returns its number.
 func crashStep(tx *bolt.Tx) (n uint64, err error) {
 	b, err := tx.CreateBucketIfNotExists([]byte("chain"))
 	if err != nil {
@@ -110,8 +109,8 @@ func childCrash(path string) error {
 	}
 }
 
-// TestKilled kills a process that opens, writes and closes at random moments. It checks that the store opens, is not
-// moved aside, has no damaged page and has all committed transactions.
+// TestKilled kills a process that opens, writes and closes at random moments. The store must open without being moved
+// aside, and have all committed transactions.
 func TestKilled(t *testing.T) {
 	kills := soaked(20, 480) / every
 	path := filepath.Join(t.TempDir(), "store")
@@ -183,15 +182,15 @@ func killChild(t *testing.T, job, path string, after time.Duration) (said uint64
 			t.Fatal(err)
 		}
 	}
-	_ = cmd.Wait() // the error says that the process was killed
+	_ = cmd.Wait()
 	if timer == nil || problems.Len() > 0 {
 		t.Fatalf("the child: %s", problems.String())
 	}
 	return said
 }
 
-// TestTightLoop starts and kills processes again and again, two at a time as in a rolling update. It checks that only
-// the store and its ".opening" file are left, and that the store does not grow.
+// TestTightLoop starts and kills processes repeatedly, two at a time as in a rolling update. Only the store and its
+// ".opening" file may be left, and the store must not grow.
 func TestTightLoop(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	random := rand.New(rand.NewPCG(9, 10))
@@ -222,7 +221,6 @@ func TestTightLoop(t *testing.T) {
 	wantNames(t, filepath.Dir(path), "store")
 }
 
-// killLater starts a child that opens, writes and closes without end, and kills it.
 func killLater(t *testing.T, path string, after time.Duration) {
 	cmd := childCommand("crash", path)
 	var problems strings.Builder
@@ -241,7 +239,7 @@ func killLater(t *testing.T, path string, after time.Duration) {
 			defer time.AfterFunc(after, func() { _ = cmd.Process.Kill() }).Stop()
 		}
 	}
-	_ = cmd.Wait() // the error says that the process was killed
+	_ = cmd.Wait()
 	if problems.Len() > 0 {
 		t.Errorf("the child: %s", problems.String())
 	}

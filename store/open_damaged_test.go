@@ -12,9 +12,9 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestOpenDamagedCollection checks that the file is rebuilt when damage keeps a collection from being opened, even
-// after a clean close. Otherwise no Collection would exist to report the damage, and the program would fail at every
-// start. (Found by a soak of TestDamagedFile in test/e2e.)
+// TestOpenDamagedCollection checks that the file is rebuilt when damage keeps a collection from being opened. Otherwise
+// no Collection would exist to report the damage, and the program would fail at every start. Found by a soak of
+// TestDamagedFile in test/e2e.
 func TestOpenDamagedCollection(t *testing.T) {
 	for name, damage := range map[string]func(b *bolt.Bucket) error{
 		"no info":           func(b *bolt.Bucket) error { return b.Delete(disk.Info) },

@@ -15,8 +15,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestNotARegularFile checks that Open refuses pipes, sockets, devices and directories and leaves them unchanged, and
-// that it does not block on a pipe without a writer.
+// TestNotARegularFile checks that Open refuses pipes, sockets, devices and directories, and does not block on a pipe
+// without a writer.
 func TestNotARegularFile(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
@@ -36,7 +36,6 @@ func TestNotARegularFile(t *testing.T) {
 		for what, err := range map[string]error{"write": writing, "read": reading, "compact": compacting} {
 			if !errors.Is(err, store.ErrForeign) || !strings.Contains(err.Error(), path) ||
 				!strings.Contains(err.Error(), "it is no regular file") {
-				// Fatal, because if Open does not refuse these files, it blocks when it opens the pipe.
 				t.Fatalf("%s %s: %v", what, filepath.Base(path), err)
 			}
 		}
@@ -44,8 +43,8 @@ func TestNotARegularFile(t *testing.T) {
 	wantNames(t, dir, "directory", "pipe", "socket")
 }
 
-// TestDamagedFileThatCannotBeMovedAside checks that Open fails if a damaged file cannot be moved aside. The error names
-// the damage and the reason for the failed move, and the file is unchanged.
+// TestDamagedFileThatCannotBeMovedAside checks that the error of Open names the damage and the reason why the file
+// cannot be moved aside.
 func TestDamagedFileThatCannotBeMovedAside(t *testing.T) {
 	// The file name has room for the suffix ".opening", but not for the longer suffix of a damaged file.
 	path := filepath.Join(t.TempDir(), strings.Repeat("s", 255-len(".opening")))

@@ -13,8 +13,7 @@ import (
 )
 
 // TestOpenWithoutAnInode checks that a store can be opened although no inode is left for its ".opening" file. Open then
-// reads every page, as after a process that died in Open, because a crash now would leave no such file. Only root may
-// mount a file system.
+// reads every page, because the next process would not notice a crash now. Only root may mount a file system.
 func TestOpenWithoutAnInode(t *testing.T) {
 	for _, damaged := range []bool{false, true} {
 		dir, ok := mountWith(t, "nr_inodes=3")
@@ -41,14 +40,13 @@ func TestOpenWithoutAnInode(t *testing.T) {
 	}
 }
 
-// TestAddressSpaceLimit checks that a store can be used with less address space than Open would like to map, in a child
-// process.
+// TestAddressSpaceLimit checks, in a child process, that a store works with less address space than Open would like to
+// map.
 func TestAddressSpaceLimit(t *testing.T) {
 	path, _ := populated(t, true)
 	runChild(t, "address-space-limit", path)
 }
 
-// childAddressSpaceLimit opens, reads and writes a store under RLIMIT_AS.
 func childAddressSpaceLimit(path string) error {
 	var pages uint64
 	text, err := os.ReadFile("/proc/self/statm")

@@ -32,7 +32,7 @@ func damageUnreadLeaf(t *testing.T, path string) {
 }
 
 // TestProcessThatDiedInOpen checks that a file is read page by page, before it is mapped, after a process died while it
-// opened it. So a damaged file kills one process at most.
+// opened that file. So a damaged file kills one process at most.
 func TestProcessThatDiedInOpen(t *testing.T) {
 	for _, died := range []bool{true, false} {
 		path, _ := populated(t, true)

@@ -27,10 +27,9 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// messages collects log messages. Its methods are safe for concurrent use.
 type messages struct {
 	mu  sync.Mutex
-	all []string // the messages so far; guarded by mu
+	all []string
 }
 
 // logger returns a logger that adds to m all messages up to a verbosity.
@@ -43,7 +42,6 @@ func (m *messages) logger(verbosity int) *logr.Logger {
 	return &l
 }
 
-// count returns the number of messages that contain text.
 func (m *messages) count(text string) (n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -55,7 +53,7 @@ func (m *messages) count(text string) (n int) {
 	return n
 }
 
-// publicDir returns a directory that root can still access after restrict has made it another user.
+// publicDir returns a directory that root can still access after restrict has changed the user of the process.
 func publicDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -65,7 +63,6 @@ func publicDir(t *testing.T) string {
 	return dir
 }
 
-// TestReadOnlyStoreHasNoUpkeep checks that a store that is open for reading starts no background work.
 func TestReadOnlyStoreHasNoUpkeep(t *testing.T) {
 	path, _ := populated(t, false)
 	for _, readOnly := range []bool{true, false} {
@@ -83,7 +80,7 @@ func TestOpenWhereNothingCanBeWritten(t *testing.T) {
 	for says, test := range map[string]struct{ fails, write, state error }{
 		"The disk is full": {syscall.ENOSPC, store.ErrNoSpace, nil},
 		"The disk fails":   {syscall.EIO, store.ErrOutcomeUnknown, store.ErrOutcomeUnknown},
-		"The disk":         {}, // a disk that works
+		"The disk":         {},
 	} {
 		path, all := populated(t, true)
 		var log messages
@@ -111,8 +108,8 @@ func TestOpenWhereNothingCanBeWritten(t *testing.T) {
 	}
 }
 
-// TestTrimmingWithoutSpace checks that a write that finds no space leads to one attempt to remove tombstones, and that
-// this attempt, if it finds no space either, leads to no further attempt.
+// TestTrimmingWithoutSpace checks that a write that finds no space causes only one attempt to remove tombstones, even
+// if that attempt finds no space either.
 func TestTrimmingWithoutSpace(t *testing.T) {
 	o, g := gated(byHand())
 	s := storetest.Open(t, o)
@@ -145,7 +142,7 @@ func TestTrimmingWithoutSpace(t *testing.T) {
 }
 
 // TestOpenLeavesBranchesToTheBackground checks that a cleanly closed file with more branch pages than Open verifies is
-// verified in the background, and that a file with fewer is not.
+// verified in the background.
 func TestOpenLeavesBranchesToTheBackground(t *testing.T) {
 	for _, keys := range []int{10, 3000} {
 		path := filepath.Join(t.TempDir(), "store")
@@ -166,8 +163,8 @@ func TestOpenLeavesBranchesToTheBackground(t *testing.T) {
 	}
 }
 
-// TestDirectoryThatCannotBeListed checks a directory that the process may write but not read: a store can be created in
-// it, and a damaged store moved aside. Only the directory is not synced, which is logged.
+// TestDirectoryThatCannotBeListed checks a directory that the process may write but not read: stores can be created and
+// moved aside in it, but the directory is not synced, which is logged.
 func TestDirectoryThatCannotBeListed(t *testing.T) {
 	for _, name := range []string{"store", "sub/store"} {
 		for _, damaged := range []bool{false, true} {
@@ -202,7 +199,6 @@ func TestDirectoryThatCannotBeListed(t *testing.T) {
 	}
 }
 
-// TestDirectoryThatCannotBeMade checks that the error names the directory that could not be created, and the reason.
 func TestDirectoryThatCannotBeMade(t *testing.T) {
 	dir := filepath.Join(publicDir(t), "d")
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -235,7 +231,6 @@ func TestDirectoryThatIsALinkToNothing(t *testing.T) {
 	wantNames(t, dir, "link")
 }
 
-// TestFileThatMayNotBeRead checks that a file without read permission is reported, and neither changed nor moved.
 func TestFileThatMayNotBeRead(t *testing.T) {
 	dir := publicDir(t)
 	path := filepath.Join(dir, "store")
@@ -261,7 +256,7 @@ func TestFileThatMayNotBeRead(t *testing.T) {
 }
 
 // TestOpenWithoutFileDescriptors checks that a process at its limit of open files neither creates a store nor moves one
-// aside, and that the error says which step failed.
+// aside, and that the error names the failed step.
 func TestOpenWithoutFileDescriptors(t *testing.T) {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
@@ -304,8 +299,8 @@ func TestNameWithoutRoomForATemporaryFile(t *testing.T) {
 	wantNames(t, dir)
 }
 
-// TestMarkThatIsRemovedByAnother checks that Open logs it when another program has removed the ".opening" file beside
-// the store, and succeeds.
+// TestMarkThatIsRemovedByAnother checks that Open succeeds, and logs a line, if another program has removed the
+// ".opening" file beside the store.
 func TestMarkThatIsRemovedByAnother(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	var log messages
@@ -320,7 +315,7 @@ func TestMarkThatIsRemovedByAnother(t *testing.T) {
 }
 
 // TestFailureThatLeavesNoMark checks a failing store whose ".opening" file, which makes the next process verify the
-// store, is missing and cannot be created. The store logs that the next process will not verify the file.
+// store, cannot be created. The store must log that the next process will not verify the file.
 func TestFailureThatLeavesNoMark(t *testing.T) {
 	var log messages
 	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{Logger: log.logger(0)})
@@ -334,7 +329,6 @@ func TestFailureThatLeavesNoMark(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestQuarantineTwiceInOneMoment checks that two files moved aside at the same time are both kept.
 func TestQuarantineTwiceInOneMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "store")
@@ -354,7 +348,7 @@ func TestQuarantineTwiceInOneMoment(t *testing.T) {
 }
 
 // TestFormatVersionThatIsDamaged checks that a store whose format version is missing or has a wrong checksum is treated
-// as damaged: refused for reading, and moved aside for writing.
+// as damaged, and not as a newer format.
 func TestFormatVersionThatIsDamaged(t *testing.T) {
 	key := []byte("format")
 	for what, damage := range map[string]func(b *bolt.Bucket) error{
@@ -362,7 +356,7 @@ func TestFormatVersionThatIsDamaged(t *testing.T) {
 		"short":   func(b *bolt.Bucket) error { return b.Put(key, b.Get(key)[:8]) },
 		"flipped": func(b *bolt.Bucket) error {
 			v := append([]byte(nil), b.Get(key)...)
-			v[0] ^= 1 // the checksum stays the old one; with a new checksum the version would be a newer format
+			v[0] ^= 1 // with a correct checksum the version would be a newer format
 			return b.Put(key, v)
 		},
 	} {
@@ -409,8 +403,8 @@ func TestFileThatCannotBeRead(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestRollbackThatPanics checks damage that bbolt finds while it rolls back a commit: it is returned as an error, and
-// readers and Close do not block on a lock afterwards.
+// TestRollbackThatPanics checks that damage that bbolt finds in the rollback of a commit is returned as an error, and
+// leaves no lock on which readers and Close would block.
 func TestRollbackThatPanics(t *testing.T) {
 	path, _ := populated(t, true)
 	s := mustOpen(t, path, store.Options{MaxSize: 1})
@@ -452,7 +446,7 @@ func TestWriteToAnOverwrittenFile(t *testing.T) {
 }
 
 // TestDirectoryThatBecomesAFile checks that a store is not written while its path cannot be resolved, and is written
-// again afterwards.
+// afterwards.
 func TestDirectoryThatBecomesAFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "d", "s.db")
 	s := openAt(t, path, byHand())
@@ -473,7 +467,7 @@ type laterProvider struct {
 	*seal.Keys
 	asked                int
 	secondCurrent, wraps error
-	short                bool // whether Unwrap returns only half of the data key
+	short                bool
 }
 
 func (p *laterProvider) CurrentKey(ctx context.Context) (string, error) {
@@ -498,8 +492,8 @@ func (p *laterProvider) Unwrap(ctx context.Context, id string, wrapped []byte) (
 	return key, err
 }
 
-// TestKeyProviderThatFailsLater checks that Open's error names the failed call of the provider, and that the file stays
-// in place, unlocked.
+// TestKeyProviderThatFailsLater checks that Open's error names the failed call of the KeyProvider, and that the file
+// stays in place, unlocked.
 func TestKeyProviderThatFailsLater(t *testing.T) {
 	why := errors.New("the KMS is away")
 	e := sealing(t, mustKey(t, ""))
@@ -509,7 +503,7 @@ func TestKeyProviderThatFailsLater(t *testing.T) {
 	}
 	for says, test := range map[string]struct {
 		provider *laterProvider
-		stored   bool // whether the file already has a data key
+		stored   bool
 		want     error
 	}{
 		"ask for the current key": {&laterProvider{Keys: keys, secondCurrent: why}, false, why},
@@ -530,7 +524,7 @@ func TestKeyProviderThatFailsLater(t *testing.T) {
 }
 
 // TestFileThatAppearsBeforeAnImport checks that an import that waited for another process does not replace the file
-// that this process created.
+// that the other process created.
 func TestFileThatAppearsBeforeAnImport(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "store")

@@ -43,7 +43,7 @@ func mustOpen(t *testing.T, path string, o store.Options) *store.Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = s.Close() }) // does nothing if the test has closed the store already
+	t.Cleanup(func() { _ = s.Close() })
 	return s
 }
 
@@ -54,7 +54,7 @@ func mustClose(t *testing.T, s *store.Store) {
 	}
 }
 
-// put writes a value under each of the keys, in a bucket that only tests use (see readAll).
+// put writes a value under each of the keys, in a bucket that only tests use.
 func put(s *store.Store, value []byte, keys ...string) error {
 	return store.UpdateFile(context.Background(), s, func(tx *bolt.Tx) error {
 		b, err := tx.Bucket(disk.Root).CreateBucketIfNotExists([]byte("test"))
@@ -84,7 +84,7 @@ func readAll(s *store.Store) (map[string][]byte, error) {
 		last := ""
 		return b.Bucket(disk.Objects).ForEach(func(k, v []byte) error {
 			if key := string(k); key <= last && last != "" {
-				// The keys must ascend; otherwise ForEach is in a loop of pages and would not end.
+				// Keys that do not ascend mean a cycle of pages, in which ForEach would not end.
 				return fmt.Errorf("%q after %q: %w", key, last, entry.ErrDamaged)
 			}
 			last = string(k)
@@ -95,7 +95,6 @@ func readAll(s *store.Store) (map[string][]byte, error) {
 	return all, err
 }
 
-// filesIn returns the names of the files in a directory.
 func filesIn(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -217,7 +216,6 @@ func TestLocked(t *testing.T) {
 	}
 	wantNames(t, filepath.Dir(path), "store")
 
-	// An open that waits succeeds when the other owner closes the store.
 	done := make(chan error)
 	go func() {
 		other, err := store.Open(path, store.Options{LockTimeout: 60_000_000_000})
@@ -255,14 +253,13 @@ func TestOpenContext(t *testing.T) {
 	mustClose(t, mustOpen(t, path, store.Options{}))
 }
 
-// isHeldHere reports whether err says that this process itself holds the store. On other systems than Linux it is
-// always true.
+// isHeldHere reports whether err says that this process itself holds the store. It is always true on other systems than
+// Linux, which do not tell.
 func isHeldHere(err error) bool {
 	return runtime.GOOS != "linux" || strings.Contains(err.Error(),
 		"this process has it open already: share the *Store, or close it")
 }
 
-// TestLockedByAnother checks that the error names the process that holds the store.
 func TestLockedByAnother(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		return // other systems do not tell which process has the lock
@@ -359,7 +356,7 @@ func TestClosed(t *testing.T) {
 	}
 }
 
-// TestCloseWaits checks that Close cancels the build of an index and waits for its end.
+// TestCloseWaits checks that Close cancels the build of an index and waits for the build to end.
 func TestCloseWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{})

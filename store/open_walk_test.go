@@ -59,15 +59,15 @@ func TestFreelistWithAPageInUse(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestCircle checks that a scan notices a branch page whose last entry points to its parent. A cursor reads the same
-// leaves again and again there; the scan finds that their keys do not ascend.
+// TestCircle checks that a scan ends although the last entry of a branch page points to the page's parent. A cursor
+// would read the same leaves for ever; the scan finds that their keys do not ascend.
 func TestCircle(t *testing.T) {
 	for _, readOnly := range []bool{true, false} {
 		path := filepath.Join(t.TempDir(), "store")
 		s := mustOpen(t, path, store.Options{})
 		mustList(t, mustCollection(t, s, pods()), 8000)
 		mustClose(t, s)
-		// Opened before the damage is made, because Open would find it.
+		// The store is opened before the damage is made, because Open would find the damage.
 		s = mustOpen(t, path, store.Options{ReadOnly: readOnly})
 		v, err := s.View(t.Context(), pods())
 		if err != nil {
@@ -81,7 +81,6 @@ func TestCircle(t *testing.T) {
 	}
 }
 
-// pointBack makes the last entry of branches point to their parent.
 func pointBack(t *testing.T, data []byte) {
 	t.Helper()
 	order := binary.NativeEndian

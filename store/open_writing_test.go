@@ -14,9 +14,9 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestOpenWhileWriting checks that opening a new collection waits for the writer lock no longer than its context, and
-// that the error names the write that holds the lock. Opening a collection that is already in the file waits only for a
-// rebuild, because a write may hang in the disk for ever.
+// TestOpenWhileWriting checks that opening a new collection waits for the writer lock no longer than its context.
+// Opening a collection that is already in the file waits only for a rebuild, because a write may hang in the disk for
+// ever.
 func TestOpenWhileWriting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		finish := make(chan struct{})
@@ -42,7 +42,7 @@ func TestOpenWhileWriting(t *testing.T) {
 		for _, by := range []struct {
 			what string
 			hold func() error
-		}{{"a write of " + known.Identity().String(), write}, {rebuilding, rebuild}} { // rebuild replaces the gated file
+		}{{"a write of " + known.Identity().String(), write}, {rebuilding, rebuild}} {
 			want := by.what + " has held the writer lock for 1m0s"
 			done := make(chan error)
 			go func() { done <- by.hold() }()

@@ -18,7 +18,6 @@ import (
 
 func diskError() error { return syscall.EIO }
 
-// wantSame checks that the object and Info have the same resourceVersion.
 func wantSame(t *testing.T, c *store.Collection, when, rv string) {
 	t.Helper()
 	info, err := c.Info(t.Context())
@@ -28,8 +27,8 @@ func wantSame(t *testing.T, c *store.Collection, when, rv string) {
 	}
 }
 
-// TestServedAfterAnUnknownOutcome checks a collection after a commit of unknown outcome: it serves all changes that
-// were passed to it. Info and objects have the same resourceVersion, before and after the rebuild.
+// TestServedAfterAnUnknownOutcome checks that a collection serves all its changes after a commit of unknown outcome,
+// and that Info and objects have the same resourceVersion, before and after the rebuild.
 func TestServedAfterAnUnknownOutcome(t *testing.T) {
 	list := func(t *testing.T, c *store.Collection, rv string) error {
 		r, err := c.BeginReplace(t.Context(), store.ReplaceOptions{})
@@ -173,7 +172,7 @@ func TestSetMustRelistDoesNotBlock(t *testing.T) {
 	})
 }
 
-// wantInMemory checks that an object is decoded only once, and so is served from memory.
+// wantInMemory checks that two reads of an object decode it only once.
 func wantInMemory(t *testing.T, c *store.Collection, key string) {
 	t.Helper()
 	if err := c.WaitResident(t.Context()); err != nil {

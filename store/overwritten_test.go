@@ -33,7 +33,6 @@ func overwrite(t *testing.T, path string, file []byte) {
 	}
 }
 
-// another returns the contents of another store's file, which has one object if full is set.
 func another(t *testing.T, full bool) []byte {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "other.db")
@@ -86,7 +85,7 @@ func TestOverwrittenFile(t *testing.T) {
 			c := openPods(t, s, byNamespaceAndColor)
 			relist(t, c, store.ReplaceOptions{}, "5", upsert("a/x", "1"))
 			flush(t, s)
-			for n := range 20 { // many commits, so that the file copied later has a higher transaction id than the compacted one
+			for n := range 20 {
 				apply(t, c, strconv.Itoa(6+n), upsert("a/y", strconv.Itoa(6+n)))
 				flush(t, s)
 			}
@@ -138,7 +137,7 @@ func TestOverwrittenFile(t *testing.T) {
 	}
 }
 
-// TestOverwrittenFileAtRest checks that a file copied over the open one is noticed within ten seconds, even without a
+// TestOverwrittenFileAtRest checks that a file copied over the open file is noticed within ten seconds, even without a
 // read or write.
 func TestOverwrittenFileAtRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -13,23 +13,21 @@ import (
 // filePageSize is the page size of the files that mustOpen creates. TestOtherPageSize changes it.
 var filePageSize = defaultPageSize
 
-// defaultPageSize is the page size of files that the package creates.
+// defaultPageSize is the page size of files that package store creates.
 const defaultPageSize = 4 << 10
 
 // every is the sampling rate of test cases: with every = n, a test runs one case in n. TestOtherPageSize, which repeats
 // other tests, sets it.
 var every = 1
 
-// scaled converts a size in bytes that is meant for the default page size to the same number of pages of the tested
-// size.
+// scaled converts a size in bytes for the default page size to the same number of pages of the tested size.
 func scaled(n int) int { return n * filePageSize / defaultPageSize }
 
 // otherPageSize is bbolt's default page size on macOS.
 const otherPageSize = 16 << 10
 
 // TestOtherPageSize repeats all tests that damage or copy files, with another page size: all readers of pages must use
-// the file's page size. bbolt by default uses the system's, from 4 KiB to 64 KiB, and files move between systems. It
-// tries fewer cases than those tests, unless LARDER_SOAK=1.
+// the file's page size. bbolt's default is the system's, from 4 KiB to 64 KiB, and files move between systems.
 func TestOtherPageSize(t *testing.T) {
 	for _, test := range []struct {
 		name string

@@ -24,8 +24,6 @@ import (
 
 // populated returns the path of a closed store with every kind of page, and the contents that readAll returns for it.
 // clean says whether the store was closed cleanly.
-//
-// The store is made once for each page size; each call returns a copy.
 func populated(t *testing.T, clean bool) (path string, all map[string][]byte) {
 	t.Helper()
 	kind := populatedKind{filePageSize, clean}
@@ -114,8 +112,8 @@ func pagesOf(t *testing.T, data []byte) map[string][]int {
 	return kinds
 }
 
-// survive opens the file, reads and writes all of it, and closes it. It fails the test on a panic or on an error other
-// than ErrDamaged. It returns the step that found damage: "open", "use", or "" if none did.
+// survive opens, reads and writes the file. It fails the test on a panic or on an error other than ErrDamaged. It
+// returns the step that found damage: "open", "use", or "" for none.
 func survive(t *testing.T, path, what string) (noticed string) {
 	t.Helper()
 	s, err := store.Open(path, store.Options{Logger: &quiet})
@@ -195,8 +193,8 @@ func TestFlippedBits(t *testing.T) {
 	}
 }
 
-// TestWrecked checks that truncated or zeroed files of any page size are moved aside by Open and refused by a read-only
-// open.
+// TestWrecked checks that Open moves truncated or zeroed files of any page size aside, and that a read-only open
+// refuses them.
 func TestWrecked(t *testing.T) {
 	path, _ := populated(t, true)
 	data, err := os.ReadFile(path)
@@ -240,8 +238,8 @@ func TestWrecked(t *testing.T) {
 	}
 }
 
-// TestRootPage flips every 11th bit of the store's entry on the root page, or every third with LARDER_SOAK=1. The file
-// must still be recognised as a damaged store, and not be refused as a file of another program.
+// TestRootPage flips every 11th bit of the store's entry on the root page, or every third with LARDER_SOAK=1. Open must
+// treat the file as a damaged store, and not as a file of another program.
 func TestRootPage(t *testing.T) {
 	path, _ := populated(t, true)
 	data, err := os.ReadFile(path)
@@ -299,8 +297,8 @@ func TestQuarantineAfterTheClockWasSetBack(t *testing.T) {
 	}
 }
 
-// TestMarkLeftBehind checks that Open reads every page if an earlier process died while it opened the store. Open then
-// finds damage that it would otherwise leave to the verification in the background.
+// TestMarkLeftBehind checks that Open reads every page if an earlier process died while it opened the store. Otherwise
+// the background verification would find the damage later.
 func TestMarkLeftBehind(t *testing.T) {
 	for _, readOnly := range []bool{false, true} {
 		for _, damage := range []bool{false, true} {
@@ -309,7 +307,7 @@ func TestMarkLeftBehind(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if damage { // in a leaf page, where only a walk of all pages finds it
+			if damage { // only a walk of all pages finds damage in a leaf page
 				offsets := pagesOf(t, data)["leaf"]
 				data[offsets[len(offsets)/2]] ^= 1
 				if err := os.WriteFile(path, data, 0o600); err != nil {
@@ -345,7 +343,7 @@ func TestMarkLeftBehind(t *testing.T) {
 }
 
 // leafThatOpenLeaves returns the offset of a leaf page that Open does not read. Open walks the branch pages, and reads
-// only the first leaf below each.
+// only the first leaf below each branch page.
 func leafThatOpenLeaves(t *testing.T, data []byte) int {
 	t.Helper()
 	for _, off := range pagesOf(t, data)["leaf"] {
@@ -389,7 +387,6 @@ func TestVerifyAfterUncleanClose(t *testing.T) {
 		t.Errorf("write: %v", err)
 	}
 	mustClose(t, s)
-	// The next process verifies the file before it uses it.
 	s = mustOpen(t, path, store.Options{})
 	if s.Quarantined() == "" || s.Err() != nil {
 		t.Errorf("when opened again: quarantined %q, %v", s.Quarantined(), s.Err())

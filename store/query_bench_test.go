@@ -60,8 +60,7 @@ func benchLabelled(b *testing.B, codec codec.Codec, total int) *store.Collection
 	return c
 }
 
-// BenchmarkSelect selects 1,000 of 100,000 pods by a label and by a field. For comparison it also selects them by
-// decoding all pods.
+// BenchmarkSelect selects 1,000 of 100,000 pods by a label and by a field, and, for comparison, by decoding all pods.
 func BenchmarkSelect(b *testing.B) {
 	const total = 100_000
 	team := labels.SelectorFromSet(labels.Set{"team": "a"})
@@ -86,7 +85,6 @@ func BenchmarkSelect(b *testing.B) {
 	}
 }
 
-// benchDecoding selects by decoding all objects, which Select avoids.
 func benchDecoding(b *testing.B, c *store.Collection, team labels.Selector, want int) {
 	b.ReportAllocs()
 	for b.Loop() {

@@ -11,7 +11,6 @@ import (
 	"github.com/larder-dev/larder/store/query"
 )
 
-// decodeCounter is a codec that counts calls of Decode.
 type decodeCounter struct {
 	codec.Codec
 	decoded int
@@ -22,7 +21,6 @@ func (c *decodeCounter) Decode(data []byte) (runtime.Object, error) {
 	return c.Codec.Decode(data)
 }
 
-// TestEachDecodesNoMoreThanItsLimit checks that Each decodes no object beyond its limit.
 func TestEachDecodesNoMoreThanItsLimit(t *testing.T) {
 	t.Parallel()
 	s := storetest.Open(t, store.Options{})

@@ -23,7 +23,6 @@ import (
 	"github.com/larder-dev/larder/store/query"
 )
 
-// asUnstructured converts a pod to unstructured; asTyped returns it unchanged.
 func asUnstructured(t *testing.T, pod *corev1.Pod) runtime.Object {
 	t.Helper()
 	m, err := runtime.DefaultUnstructuredConverter.ToUnstructured(pod)
@@ -35,7 +34,6 @@ func asUnstructured(t *testing.T, pod *corev1.Pod) runtime.Object {
 
 func asTyped(_ *testing.T, pod *corev1.Pod) runtime.Object { return pod }
 
-// queryCollection opens a collection with the pods of QueryPods.
 func queryCollection(
 	t *testing.T, s *store.Store, o store.CollectionOptions, as func(*testing.T, *corev1.Pod) runtime.Object,
 ) *store.Collection {
@@ -205,7 +203,7 @@ func TestQueryMatches(t *testing.T) {
 }
 
 // TestQueryReportsUnreadableObjects checks that Select ignores unreadable objects that the query excludes, and fails on
-// unreadable objects that it may include.
+// unreadable objects that the query may include.
 func TestQueryReportsUnreadableObjects(t *testing.T) {
 	s := storetest.Open(t, store.Options{})
 	o := store.CollectionOptions{Codec: storetest.PodCodec()}
@@ -214,7 +212,7 @@ func TestQueryReportsUnreadableObjects(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, labels := range []string{"", "tier=front"} {
-		// The View uses another codec than the one that wrote the objects.
+		// The View uses another codec than the codec that wrote the objects.
 		v, err := s.ViewWith(t.Context(), storetest.Pods, codec.Unstructured())
 		if err != nil {
 			t.Fatal(err)

@@ -9,7 +9,6 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// patch changes bytes of the file of an open store.
 func patch(t *testing.T, s *store.Store, change func(data []byte)) {
 	t.Helper()
 	data, err := os.ReadFile(s.Path())
@@ -22,7 +21,7 @@ func patch(t *testing.T, s *store.Store, change func(data []byte)) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for at := 0; at < len(data); at += 4096 { // write only the blocks that change has modified
+	for at := 0; at < len(data); at += 4096 {
 		if page := data[at:min(at+4096, len(data))]; !bytes.Equal(page, before[at:at+len(page)]) {
 			if _, err := f.WriteAt(page, int64(at)); err != nil {
 				t.Fatal(err)
@@ -34,8 +33,8 @@ func patch(t *testing.T, s *store.Store, change func(data []byte)) {
 	}
 }
 
-// objectPages returns the offsets of the leaf pages that have pods of the large collection, recognised by names that
-// only that collection has.
+// objectPages returns the offsets of the leaf pages of the large collection, recognised by pod names that only that
+// collection has.
 func objectPages(t *testing.T, data []byte) (leaves []int) {
 	t.Helper()
 	for _, off := range pagesOf(t, data)["leaf"] {
@@ -50,12 +49,11 @@ func objectPages(t *testing.T, data []byte) (leaves []int) {
 	return leaves
 }
 
-// TestRebuildAfterDamage damages an open store in ways that lose few or many objects, and rebuilds it.
 func TestRebuildAfterDamage(t *testing.T) {
 	tried := 0
 	for what, test := range map[string]struct {
 		damage func(t *testing.T, s *store.Store)
-		// bounds of the number of objects left in the large collection
+		// min and max bound the number of objects left in the large collection.
 		min, max int
 	}{
 		"one bad record": {func(t *testing.T, s *store.Store) {
@@ -75,7 +73,7 @@ func TestRebuildAfterDamage(t *testing.T) {
 				data[leaves[len(leaves)/2]] ^= 1
 			})
 		}, 900, 999},
-		"a leaf with fewer entries": { // bbolt does not notice it; only the stored number of objects shows the loss
+		"a leaf with fewer entries": { // bbolt does not notice this damage; only the stored number of objects shows the loss
 			func(t *testing.T, s *store.Store) {
 				patch(t, s, func(data []byte) {
 					leaves := objectPages(t, data)
@@ -107,7 +105,7 @@ func TestRebuildAfterDamage(t *testing.T) {
 		"no meta pages": {func(t *testing.T, s *store.Store) {
 			patch(t, s, func(data []byte) { clear(data[:2*filePageSize]) })
 		}, 0, 0},
-		// Branch pages that claim too many elements, all of which bbolt follows.
+		// bbolt follows all elements that a branch page claims to have.
 		"branches with more elements than there are": {func(t *testing.T, s *store.Store) {
 			patch(t, s, func(data []byte) {
 				for _, off := range pagesOf(t, data)["branch"] {
@@ -132,7 +130,6 @@ func TestRebuildAfterDamage(t *testing.T) {
 			})
 		}, 0, 0},
 	} {
-		// Skips cases if a sampling rate is set; the order of a map makes them differ in each run.
 		if tried++; tried%every != 0 {
 			continue
 		}

@@ -13,8 +13,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestRebuildThatFailsLeavesTheMark checks that a failed rebuild leaves the ".opening" file (the mark) beside the
-// store, so that the next process verifies the store.
+// TestRebuildThatFailsLeavesTheMark checks that a failed rebuild leaves the ".opening" file beside the store, so that
+// the next process verifies the store.
 func TestRebuildThatFailsLeavesTheMark(t *testing.T) {
 	s, _, _ := filled(t, store.Options{})
 	failNow(t, s)
@@ -32,8 +32,8 @@ func TestRebuildThatFailsLeavesTheMark(t *testing.T) {
 	wantNames(t, filepath.Dir(s.Path()), "store", "store-away", "store.opening")
 }
 
-// TestRebuildWhileMarkIsLocked checks a rebuild while another process has locked the ".opening" file (the mark). It
-// fails with ErrLocked before it begins a copy, because it could not rename the copy into place.
+// TestRebuildWhileMarkIsLocked checks that a rebuild fails with ErrLocked before it begins a copy if another process
+// has locked the ".opening" file, because the copy could not be renamed into place.
 func TestRebuildWhileMarkIsLocked(t *testing.T) {
 	s, _, _ := filled(t, store.Options{LockTimeout: -1})
 	failNow(t, s)

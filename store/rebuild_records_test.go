@@ -37,7 +37,6 @@ func punch(keys ...string) func(b *bolt.Bucket) error {
 	}
 }
 
-// filledPods returns a store with a collection of 1,100 pods.
 func filledPods(t *testing.T, residency store.Residency) (*store.Store, *store.Collection) {
 	t.Helper()
 	s, err := store.Open(t.TempDir()+"/larder.db", store.AtOnce(store.Options{}))
@@ -53,7 +52,6 @@ func filledPods(t *testing.T, residency store.Residency) (*store.Store, *store.C
 	return s, c
 }
 
-// wantWorking fails the test if Check finds a problem or the store has failed.
 func wantWorking(t *testing.T, s *store.Store) {
 	t.Helper()
 	r, err := s.Check(context.Background())
@@ -65,8 +63,8 @@ func wantWorking(t *testing.T, s *store.Store) {
 	}
 }
 
-// TestRebuildOfDamagedRecords damages single records and index entries in each way. The rebuild keeps all good records,
-// with each Residency, and a collection that has lost records must be listed again.
+// TestRebuildOfDamagedRecords damages single records and index entries in each way. The rebuild must keep all good
+// records, and a collection that has lost records must be listed again.
 func TestRebuildOfDamagedRecords(t *testing.T) {
 	key := "ns1/pod0001"
 	for name, test := range map[string]struct {

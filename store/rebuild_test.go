@@ -47,7 +47,6 @@ func mustCollection(t *testing.T, s *store.Store, id entry.Identity) *store.Coll
 	return c
 }
 
-// mustList lists the first n pods.
 func mustList(t *testing.T, c *store.Collection, n int) {
 	t.Helper()
 	r, err := c.BeginReplace(t.Context(), store.ReplaceOptions{})
@@ -78,7 +77,6 @@ func otherPods() entry.Identity {
 	return id
 }
 
-// filled returns a store with two collections, of 1,000 pods and of 200.
 func filled(t *testing.T, o store.Options) (s *store.Store, many, few *store.Collection) {
 	t.Helper()
 	s = mustOpen(t, filepath.Join(t.TempDir(), "store"), o)
@@ -140,8 +138,8 @@ func baseNames(paths []string) (names []string) {
 	return names
 }
 
-// TestRebuildAfterFailedSync checks that a rebuild after a failed sync loses nothing, and that readers neither wait nor
-// fail during it.
+// TestRebuildAfterFailedSync checks that a rebuild after a failed fsync loses nothing, and that readers neither wait
+// nor fail during the rebuild.
 func TestRebuildAfterFailedSync(t *testing.T) {
 	s, many, few := filled(t, store.AtOnce(store.Options{}))
 	failAfterCommits(s, func() error { return syscall.EIO })
@@ -201,8 +199,8 @@ func TestRebuildOfAGoodStore(t *testing.T) {
 	wantUsable(t, s, many)
 }
 
-// TestRebuildEndsLists checks that a running list fails with ErrReplaceLost after a rebuild that has lost objects of
-// its collection: the list may already have found these objects unchanged, and so would not write them again.
+// TestRebuildEndsLists checks that a running list fails with ErrReplaceLost after a rebuild has lost objects of its
+// collection: the list may have found these objects unchanged, and would not write them again.
 func TestRebuildEndsLists(t *testing.T) {
 	s, many, few := filled(t, store.Options{})
 	for _, c := range []*store.Collection{many, few} {
@@ -265,8 +263,8 @@ func TestRebuildFails(t *testing.T) {
 	wantUsable(t, s, many)
 }
 
-// TestRebuildOfAMovedStore checks a store whose file was moved away: Rebuild does not replace another file under the
-// store's name, and succeeds once no file has that name.
+// TestRebuildOfAMovedStore checks a store whose file was moved away: Rebuild must not replace another file under the
+// store's name.
 func TestRebuildOfAMovedStore(t *testing.T) {
 	s, many, _ := filled(t, store.Options{})
 	failNow(t, s)

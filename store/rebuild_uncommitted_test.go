@@ -11,7 +11,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// damageRecord damages the record of key and reads it, so that the store notices.
+// damageRecord damages the record of key and reads it, so that the store notices the damage.
 func damageRecord(t *testing.T, c *store.Collection, key string) {
 	t.Helper()
 	if err := flipRecord(c, key); err != nil {
@@ -23,7 +23,7 @@ func damageRecord(t *testing.T, c *store.Collection, key string) {
 }
 
 // TestRebuildWithUncommittedChanges checks a rebuild that loses an object while the collection's Info is uncommitted:
-// the object is missing from Newest and from the number of objects, in the file and for readers.
+// Info.Newest and the number of objects must not include that object.
 func TestRebuildWithUncommittedChanges(t *testing.T) {
 	s := mustOpen(t, t.TempDir()+"/store", store.Options{CommitInterval: time.Hour})
 	g := store.GateCommits(s)
@@ -60,8 +60,8 @@ func TestRebuildWithUncommittedChanges(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestRebuildBeforeACommitThatWaits checks a commit that was queued behind a rebuild: it writes the Info of the rebuilt
-// collection.
+// TestRebuildBeforeACommitThatWaits checks that a commit that was queued behind a rebuild writes the Info of the
+// rebuilt collection.
 func TestRebuildBeforeACommitThatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := mustOpen(t, t.TempDir()+"/store", store.Options{CommitInterval: time.Hour})

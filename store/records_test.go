@@ -26,7 +26,6 @@ func mustRecords(t *testing.T, s *store.Store, id entry.Identity) (all []entry.E
 	return all
 }
 
-// wantRecords checks that the records are those of the first n pods.
 func wantRecords(t *testing.T, records []entry.Entry, n int) {
 	t.Helper()
 	if len(records) != n {
@@ -92,7 +91,6 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// TestRecordsOfACompressedCollection checks that Records returns payloads as the codec wrote them.
 func TestRecordsOfACompressedCollection(t *testing.T) {
 	s := mustOpen(t, t.TempDir()+"/store", store.AtOnce(store.Options{}))
 	c := openCompressed(t, s, store.Zstd)

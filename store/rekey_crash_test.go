@@ -20,7 +20,6 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// rekeyKeys are the encryption keys with which childRekey opens its store.
 const rekeyKeys = "one:b25lIGtleSBvZiAzMiBieXRlcyBmb3IgYSB0ZXN0ISE=\ntwo:dHdvIGtleXMgb2YgMzIgYnl0ZXMgZm9yIGEgdGVzdCE="
 
 func rekeyEncryption() (*seal.Encryption, *rotating, error) {
@@ -75,16 +74,15 @@ func childRekey(path string) error {
 		return err
 	}
 	n := uint64(0)
-	_, _ = fmt.Sscan(info.ResourceVersion, &n) // a new store has no resourceVersion: n stays 0
+	_, _ = fmt.Sscan(info.ResourceVersion, &n)
 	return stepForEver(c, n, func(ctx context.Context) (store.Compacted, error) {
 		keys.rotate()
 		return s.Rekey(ctx)
 	})
 }
 
-// TestKilledWhileRekeying kills a process at random moments while it rekeys. It checks that the store has all committed
-// steps, that its data keys can be unwrapped, that neither it nor an unfinished copy contains plain text, and that the
-// next Open removes the copy.
+// TestKilledWhileRekeying kills a process at random moments while it rekeys. The store must have all committed steps,
+// neither the store nor an unfinished copy may contain plain text, and the next Open must remove the copy.
 func TestKilledWhileRekeying(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "store")
@@ -92,7 +90,7 @@ func TestKilledWhileRekeying(t *testing.T) {
 	kills := soaked(6, 60)
 	last, copies := uint64(0), 0
 	for kill := 0; kill < kills || (copies == 0 || last < 3) && kill < 20*kills; kill++ {
-		// further, later kills, until one has left a copy and three steps are committed
+		// Later kills follow until a kill has left a copy and three steps are committed.
 		said := killChild(t, "rekey", path, time.Duration(random.IntN(60_000*(1+kill/kills)))*time.Microsecond)
 		left := disk.Beside(path, disk.SuffixNew)
 		copies += len(left)

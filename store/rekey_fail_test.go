@@ -10,7 +10,7 @@ import (
 )
 
 // TestRekeyThatCannotReplaceTheFile checks that after a failed Rekey the file still has the data key of its records,
-// and later writes use it.
+// and that later writes use this key.
 func TestRekeyThatCannotReplaceTheFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	e := sealing(t, mustKey(t, ""))

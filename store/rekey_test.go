@@ -24,7 +24,6 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// wantIndexed checks the look-ups in the namespace index over the first n pods: the keys, in order, and the values.
 func wantIndexed(t *testing.T, c *store.Collection, n int) {
 	t.Helper()
 	byNamespace := map[string][]string{}
@@ -69,8 +68,8 @@ func wantDataKeys(t *testing.T, s *store.Store, want int) {
 	}
 }
 
-// TestRotation checks a new encryption key that is put first: records under the old key can still be read, and new
-// records are sealed under the new key. After Rekey the old key is not needed.
+// TestRotation checks a new encryption key that is put before the old key: old records can still be read, new records
+// are sealed under the new key, and after Rekey the old key is not needed.
 func TestRotation(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	old, fresh := mustKey(t, "old"), mustKey(t, "fresh")
@@ -179,8 +178,8 @@ func TestSealingOverPlainText(t *testing.T) {
 	}
 }
 
-// TestRekeyKeepsTheState checks that Rekey and Rebuild copy Info instead of computing it. Newest, for example, cannot
-// be derived from the objects.
+// TestRekeyKeepsTheState checks that Rekey and Rebuild copy Info instead of computing it: Info.Newest, for example,
+// cannot be derived from the objects.
 func TestRekeyKeepsTheState(t *testing.T) {
 	for name, remake := range map[string]func(s *store.Store) error{
 		"rekey":   func(s *store.Store) error { _, err := s.Rekey(t.Context()); return err },
@@ -210,7 +209,7 @@ func TestRekeyKeepsTheState(t *testing.T) {
 	}
 }
 
-// TestRewriteSealsAnew checks that a list that replaces all stored records leaves none that an old key has sealed.
+// TestRewriteSealsAnew checks that a list with ReplaceOptions.Rewrite leaves no record that an old key has sealed.
 func TestRewriteSealsAnew(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	old, fresh := mustKey(t, "old"), mustKey(t, "fresh")
@@ -251,7 +250,7 @@ func TestRewriteSealsAnew(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestRekeyWhileServing checks that reads and writes continue during Rekey and see all objects, with each Residency.
+// TestRekeyWhileServing checks that reads and writes continue during Rekey and see all objects.
 func TestRekeyWhileServing(t *testing.T) {
 	t.Parallel()
 	for _, residency := range []store.Residency{store.All, store.None} {
@@ -317,7 +316,8 @@ func TestRekeyWhileServing(t *testing.T) {
 	}
 }
 
-// TestRekeyOfAChangelog checks that tombstones are sealed, are sealed again by Rekey, and can be read by a handler.
+// TestRekeyOfAChangelog checks that tombstones are sealed, are sealed again by Rekey, and can be read by a durable
+// handler.
 func TestRekeyOfAChangelog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	e := sealing(t, mustKey(t, ""))
@@ -395,8 +395,8 @@ func TestRekeyDuringAList(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestRekeyKeepsUnknownBuckets checks that Rekey copies unknown buckets and entries of a newer program, and refuses
-// a file with a record of a newer format without changing it.
+// TestRekeyKeepsUnknownBuckets checks that Rekey copies buckets and entries of a newer program, and refuses a file with
+// a record of a newer format without changing the file.
 func TestRekeyKeepsUnknownBuckets(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	e := sealing(t, mustKey(t, ""))

@@ -20,7 +20,7 @@ import (
 )
 
 // TestOpaqueListInterrupted checks that MustRelist is set while the collection is a mixture of two lists, even if
-// resourceVersions cannot be compared, and that the end of the next list clears it (issue 37).
+// resourceVersions cannot be compared (issue 37).
 func TestOpaqueListInterrupted(t *testing.T) {
 	c := openPods(t, storetest.Open(t, store.Options{Logger: &quiet}), byNamespaceAndColor)
 	var before, items []entry.Op
@@ -54,8 +54,8 @@ func TestOpaqueListInterrupted(t *testing.T) {
 	}
 }
 
-// beginChunked begins a list that replaces a/00 to a/19 by c/00 to c/19 and updates b/0. Its commit has several steps,
-// of few objects each.
+// beginChunked begins a list that replaces a/00 to a/19 by c/00 to c/19 and updates b/0. Its commit takes several calls
+// of Replacement.Commit.
 func beginChunked(t *testing.T, c *store.Collection) store.Replacement {
 	t.Helper()
 	items := []entry.Op{upsert("b/0", "50")}
@@ -76,7 +76,6 @@ func beginChunked(t *testing.T, c *store.Collection) store.Replacement {
 	return r
 }
 
-// chunkedChanges are the changes that a list begun by beginChunked reports.
 func chunkedChanges() (want []string) {
 	for n := range 20 {
 		want = append(want, fmt.Sprintf("Deleted a/%02d", n))
@@ -95,8 +94,8 @@ func names(changes []entry.Change) (out []string) {
 	return out
 }
 
-// TestCommitInChunks checks that the commit of a list in several steps returns the changes of each step, even if the
-// disk cannot store them.
+// TestCommitInChunks checks that each call of Replacement.Commit returns the changes of its step, even if the disk
+// cannot store them.
 func TestCommitInChunks(t *testing.T) {
 	ctx := context.Background()
 	s := storetest.Open(t, store.Options{Logger: &quiet})
@@ -134,8 +133,8 @@ func TestCommitInChunks(t *testing.T) {
 	flush(t, s)
 }
 
-// TestCommitInterrupted checks that MustRelist is set after a crash or an Abort between two steps of a list's commit,
-// and that the next list reports the remaining changes.
+// TestCommitInterrupted checks that MustRelist is set after a crash or an Abort between two calls of
+// Replacement.Commit, and that the next list reports the remaining changes.
 func TestCommitInterrupted(t *testing.T) {
 	for transactions := range 12 {
 		for _, crash := range []bool{false, true} {
@@ -183,7 +182,7 @@ func testCommitInterrupted(t *testing.T, transactions int, crash bool) {
 }
 
 // TestCommitInterruptedUnderAMark checks that aborting the commit of a list sets MustRelist to MustRelistInterrupted
-// although it already had another reason. Otherwise the next list would compare only metadata, although the collection
+// although MustRelist had another reason. Otherwise the next list would compare only metadata, although the collection
 // is a mixture of two lists (issue 37).
 func TestCommitInterruptedUnderAMark(t *testing.T) {
 	s := storetest.Open(t, store.Options{Logger: &quiet})
@@ -203,7 +202,7 @@ func TestCommitInterruptedUnderAMark(t *testing.T) {
 		}
 		r.Abort()
 		want := store.MustRelistInterrupted
-		if rewrite { // MustRelist has requested a rewriting list, and since it was aborted, the next list rewrites, too
+		if rewrite {
 			want = "for a test"
 		}
 		if info := infoOf(t, c); info.MustRelist != want {
@@ -212,8 +211,8 @@ func TestCommitInterruptedUnderAMark(t *testing.T) {
 	}
 }
 
-// TestCommitIsBounded checks that the changes of one step of a list's commit stay below a bound when all objects of a
-// large collection are added, deleted or replaced. The bound is far below the size of all changes.
+// TestCommitIsBounded checks that one call of Replacement.Commit returns a bounded part of the changes when all objects
+// of a large collection are added, deleted or replaced.
 func TestCommitIsBounded(t *testing.T) {
 	t.Parallel()
 	const objects, bound = 2000, 64 << 10
@@ -292,7 +291,8 @@ func encodedSize(t *testing.T, codec codec.Codec, changes []entry.Change) (size 
 	return size
 }
 
-// TestCommitLimits checks how many bytes one step of a list's commit returns: fewer if objects are not kept in memory.
+// TestCommitLimits checks how many bytes one call of Replacement.Commit returns: fewer if objects are not kept in
+// memory.
 func TestCommitLimits(t *testing.T) {
 	s := storetest.Open(t, store.Options{})
 	for _, test := range []struct {

@@ -21,13 +21,13 @@ type oneWay struct {
 func (c oneWay) Decode(data []byte) (runtime.Object, error) {
 	obj, err := c.Codec.Decode(data)
 	if err == nil && obj.(*corev1.Pod).Name == c.unreadable {
-		return nil, entry.ErrDamaged // the error with which a codec rejects a payload that it cannot decode
+		return nil, entry.ErrDamaged
 	}
 	return obj, err
 }
 
-// TestRelistOfAnUnreadableObject checks that a list leaves out and reports an object that cannot be decoded again, that
-// the list is committed, and that the file does not count as damaged.
+// TestRelistOfAnUnreadableObject checks that a list leaves out and reports an object that cannot be decoded again, and
+// that this does not count as damage of the file.
 func TestRelistOfAnUnreadableObject(t *testing.T) {
 	s, many, _ := filled(t, store.Options{})
 	mustEnd(t, many)

@@ -61,12 +61,12 @@ func testEventsDuringARelist(t *testing.T, c store.Interface, cold bool) {
 		"a/6 uid=uid-a/6 rv=21", // from an event, which was newer than the listed state
 		"a/7 uid=uid-a/7 rv=13", // as listed; an event before the page had an older state
 		"a/9 uid=uid-a/9 rv=30",
-		// b/1 is missing, since an event deleted it after its page was read.
+		// Object b/1 is missing, since an event deleted it after its page was read.
 		"b/2 uid=uid-b/2 rv=35") // recreated before its page was read, after an event had deleted it
 }
 
-// TestSkippedDuringARelist checks that an object whose listed state cannot be stored is neither deleted nor in Newest,
-// where it would look like a rewound server.
+// TestSkippedDuringARelist checks that an object whose listed state cannot be stored is neither deleted nor in
+// Info.Newest, where it would look like a rewound server.
 func TestSkippedDuringARelist(t *testing.T) {
 	ctx := context.Background()
 	m, err := memory.New(storetest.Pods, store.CollectionOptions{Indexers: byNamespaceAndColor})
@@ -103,8 +103,8 @@ func TestSkippedDuringARelist(t *testing.T) {
 	}
 }
 
-// TestStaged checks that Result.Staged distinguishes a result whose changes are held until Commit from a result without
-// changes (issue 3).
+// TestStaged checks that Result.Staged distinguishes a result whose changes are held back until Commit from a result
+// without changes (issue 3).
 func TestStaged(t *testing.T) {
 	ctx := context.Background()
 	m, err := memory.New(storetest.Pods, store.CollectionOptions{Indexers: byNamespaceAndColor})

@@ -13,8 +13,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestRebuildWithinACommit checks a list that ends while a rebuild loses objects: it fails with ErrReplaceLost, or
-// MustRelist is set.
+// TestRebuildWithinACommit checks a list that ends while a rebuild loses objects: either the list fails with
+// ErrReplaceLost, or MustRelist is set.
 func TestRebuildWithinACommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, many, _ := filled(t, store.Options{})
@@ -51,8 +51,8 @@ func TestRebuildWithinACommit(t *testing.T) {
 	})
 }
 
-// TestRebuildWithAnUncommittedList checks a rebuild that loses objects right after the end of a list whose changes are
-// still uncommitted: MustRelist is set nevertheless.
+// TestRebuildWithAnUncommittedList checks that a rebuild that loses objects sets MustRelist, even right after a list
+// whose changes are still uncommitted.
 func TestRebuildWithAnUncommittedList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, many, _ := filled(t, store.Options{CommitInterval: time.Hour})
@@ -86,8 +86,8 @@ func TestRebuildWithAnUncommittedList(t *testing.T) {
 	})
 }
 
-// TestRebuildWithinAPage checks a rebuild while a list handles a page or an event: if the rebuild loses nothing, the
-// list is not affected.
+// TestRebuildWithinAPage checks that a rebuild that loses nothing does not affect a list that handles a page or an
+// event meanwhile.
 func TestRebuildWithinAPage(t *testing.T) {
 	for name, write := range map[string]func(r store.Replacement) error{
 		"page": func(r store.Replacement) error {

@@ -11,8 +11,6 @@ import (
 	"github.com/larder-dev/larder/store/memory"
 )
 
-// TestListsOutOfOrder checks that a list out of key order, or with duplicate keys, has the same result as a sorted list
-// without duplicates.
 func TestListsOutOfOrder(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -70,7 +68,7 @@ func testOutOfOrder(t *testing.T, c store.Interface, pages [][]entry.Op) {
 		}
 		changes = append(changes, res.Changes...)
 	}
-	shown := len(changes) > 0 // too many changes to hold them back, so duplicate keys are reported twice
+	shown := len(changes) > 0
 	res, err := r.Commit(ctx, entry.Batch{ResourceVersion: "30"})
 	if err != nil {
 		t.Fatal(err)

@@ -37,13 +37,12 @@ func relist(t *testing.T, c store.Interface, o store.ReplaceOptions, rv string, 
 	}
 	changes := append(res.Changes, commitAll(t, r, rv)...)
 	if inFile, ok := c.(*store.Collection); ok {
-		// Ignores the error: some tests make the disk fail, and the changes stay uncommitted.
+		// Some tests make the disk fail, so an error of Flush is ignored.
 		_ = store.StoreOf(inFile).Flush(t.Context())
 	}
 	return changes
 }
 
-// commitAll calls Commit until all steps of the list are committed, and returns its changes.
 func commitAll(t *testing.T, r store.Replacement, rv string) (changes []entry.Change) {
 	t.Helper()
 	for more := true; more; {
@@ -192,13 +191,13 @@ func TestRewriteOfRecordsOfAnotherCodec(t *testing.T) {
 	old.Close()
 	c := openPods(t, s, nil)
 	changes := relist(t, c, store.ReplaceOptions{Rewrite: true}, "20", upsert("a/1", "1"))
-	// This process cannot decode the old a/1 and a/2 and has never reported them. So it reports the new objects as added.
+	// This process cannot decode the old a/1 and a/2 and has never reported them, so it reports the new objects as added.
 	wantStrings(t, "changes", describe(changes), "Deleted a/2", "Added a/1 to {a/1 uid=uid-a/1 rv=1}")
 	wantStrings(t, "what is stored", list(t, c), "a/1 uid=uid-a/1 rv=1")
 }
 
-// TestLargeRelist checks a list with more changes than may be held back until its commit: changes beyond that limit
-// become visible at once, MustRelist is set until the list ends, and deletes wait for the end.
+// TestLargeRelist checks a list with more changes than may be held back until Commit: further changes become visible at
+// once, MustRelist is set until the list ends, and deletes wait for the end.
 func TestLargeRelist(t *testing.T) {
 	s := storetest.Open(t, store.Options{})
 	c := openPods(t, s, byNamespaceAndColor)
@@ -243,7 +242,6 @@ func TestLargeRelist(t *testing.T) {
 	}
 }
 
-// TestReplaceCanBeRetried checks that each step of a list can be repeated after a full disk.
 func TestReplaceCanBeRetried(t *testing.T) {
 	for name, limits := range map[string][2]int{"InMemory": {1 << 20, 1 << 20}, "Spilling": {1, 1}} {
 		for _, cold := range []bool{true, false} {

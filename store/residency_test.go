@@ -19,7 +19,6 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// openAs opens the collection of pods and waits until its objects are loaded.
 func openAs(t *testing.T, s *store.Store, r store.Residency) *store.Collection {
 	t.Helper()
 	c, err := s.Collection(t.Context(), pods(), store.CollectionOptions{
@@ -59,8 +58,6 @@ func rvOf(obj runtime.Object) string {
 	return obj.(*corev1.Pod).ResourceVersion
 }
 
-// TestInfoIsNotAheadOfObjects checks that Info never returns a resourceVersion that is newer than the objects in
-// memory.
 func TestInfoIsNotAheadOfObjects(t *testing.T) {
 	for _, interval := range []time.Duration{0, -1} {
 		s := mustOpen(t, t.TempDir()+"/store", store.Options{CommitInterval: interval})
@@ -115,7 +112,6 @@ func TestAddIndexersAfterOneThatFailed(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestAddIndexersWhileBusy checks that AddIndexers ends during continuous writes.
 func TestAddIndexersWhileBusy(t *testing.T) {
 	s := mustOpen(t, t.TempDir()+"/store", store.Options{})
 	store.NoSync(s)
@@ -143,7 +139,7 @@ func TestAddIndexersWhileBusy(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestRebuildRemovesLostObjectsFromMemory checks that objects that a rebuild has lost are removed from memory, too. The
+// TestRebuildRemovesLostObjectsFromMemory checks that objects that a rebuild has lost are removed from memory, too: the
 // server may have deleted them since.
 func TestRebuildRemovesLostObjectsFromMemory(t *testing.T) {
 	s := mustOpen(t, t.TempDir()+"/store", store.Options{})
@@ -171,8 +167,8 @@ func TestRebuildRemovesLostObjectsFromMemory(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestWriteThroughAClosedCollection checks a closed Collection while another Collection has the same stored collection
-// open: it refuses writes, but can be read.
+// TestWriteThroughAClosedCollection checks that a closed Collection refuses writes, but can be read, while another
+// Collection has the same stored collection open.
 func TestWriteThroughAClosedCollection(t *testing.T) {
 	s := mustOpen(t, t.TempDir()+"/store", store.Options{})
 	first := openAs(t, s, store.All)

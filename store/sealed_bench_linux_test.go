@@ -38,8 +38,8 @@ func benchSecret(i int) *corev1.Secret {
 	}
 }
 
-// BenchmarkSealed stores, reads and looks up Secrets that are not kept in memory (Residency None), sealed and in plain
-// text in turn. On a shared machine the metric cpu-ns is more meaningful than the time.
+// BenchmarkSealed stores, reads and looks up Secrets with Residency None, sealed and in plain text in turn. On a shared
+// machine the metric cpu-ns is more meaningful than the time.
 func BenchmarkSealed(b *testing.B) {
 	var page []runtime.Object
 	var keys []string

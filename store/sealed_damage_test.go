@@ -15,7 +15,6 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// tamper edits the stored collection of pods, bypassing the store.
 func tamper(t *testing.T, s *store.Store, fn func(b *bolt.Bucket) error) {
 	t.Helper()
 	err := store.UpdateFile(context.Background(), s, func(tx *bolt.Tx) error {
@@ -30,10 +29,9 @@ func tamper(t *testing.T, s *store.Store, fn func(b *bolt.Bucket) error) {
 	}
 }
 
-// reseal corrects the checksum of a modified record under key, as an attacker who knows the format would.
+// reseal corrects the checksum of a modified record, as an attacker who knows the format would.
 func reseal(key string, data []byte) []byte { return disk.Reseal(pods().ID(), key, data) }
 
-// TestSealedRecordsThatWereTamperedWith checks that modified sealed records are detected and repaired like disk damage.
 func TestSealedRecordsThatWereTamperedWith(t *testing.T) {
 	const one, two = "namespace-0/pod-0000", "namespace-1/pod-0001"
 	objects := func(b *bolt.Bucket) *bolt.Bucket { return b.Bucket(disk.Objects) }
@@ -75,7 +73,7 @@ func TestSealedRecordsThatWereTamperedWith(t *testing.T) {
 				s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{Encryption: sealing(t, mustKey(t, ""))})
 				c := openAs(t, s, residency)
 				mustList(t, c, 20)
-				// A View of the file, which bypasses objects in memory.
+				// A View reads the file, and bypasses objects in memory.
 				v, err := s.ViewWith(t.Context(), pods(), mustCodec(t, &corev1.Pod{}))
 				if err != nil {
 					t.Fatal(err)
@@ -107,7 +105,7 @@ func TestSealedRecordsThatWereTamperedWith(t *testing.T) {
 }
 
 // TestSealedEntriesThatWereTamperedWith checks that Check finds a sealed index entry that was moved to another value,
-// and that an entry without the keyed hash of its value (token) causes no panic.
+// and that an entry without its token, the keyed hash of the value, causes no panic.
 func TestSealedEntriesThatWereTamperedWith(t *testing.T) {
 	for name, change := range map[string]func(index *bolt.Bucket) error{
 		"moved": func(index *bolt.Bucket) error {
@@ -153,8 +151,8 @@ func TestSealedEntriesThatWereTamperedWith(t *testing.T) {
 	}
 }
 
-// TestDataKeysThatAreGone checks a file whose data keys were lost, for example in a rebuild by a program that does not
-// know data keys. The sealed records are lost once and listed again.
+// TestDataKeysThatAreGone checks that sealed records are listed again after a file has lost its data keys, for example
+// in a rebuild by a program that does not know data keys.
 func TestDataKeysThatAreGone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	e := sealing(t, mustKey(t, ""))
@@ -186,8 +184,8 @@ func TestDataKeysThatAreGone(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestRebuildOfASealedStore checks that a rebuild copies good sealed records and the data keys unchanged, with keys and
-// without.
+// TestRebuildOfASealedStore checks that a rebuild copies good sealed records and the data keys unchanged, with
+// encryption keys and without.
 func TestRebuildOfASealedStore(t *testing.T) {
 	for name, compression := range map[string]store.Compression{"plain": store.NoCompression, "zstd": store.Zstd} {
 		for _, withKeys := range []bool{true, false} {

@@ -12,8 +12,8 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// The golden store with sealed records. All its pods were sealed with the first key; goldenSealedNewer of them were
-// then compressed, and goldenSealedLatest of these sealed again with the second key.
+// The golden store with sealed records has pods that were all sealed with the first key. goldenSealedNewer of them were
+// then compressed, and goldenSealedLatest of these were sealed again with the second key.
 const (
 	goldenSealedPath   = "testdata/golden-format-1-sealed.larder"
 	goldenSealedPods   = 20
@@ -45,8 +45,6 @@ func writeGoldenSealed(t *testing.T) {
 	saveGolden(t, path, goldenSealedPath)
 }
 
-// TestGoldenSealed opens a copy of the golden store with sealed records, with its encryption keys and without, and
-// checks its contents.
 func TestGoldenSealed(t *testing.T) {
 	if *updateGolden {
 		writeGoldenSealed(t)

@@ -97,7 +97,6 @@ func TestTokensHideValues(t *testing.T) {
 	}
 }
 
-// mustView runs fn on the bucket of c in a read transaction.
 func mustView(t *testing.T, c *store.Collection, fn func(b *bolt.Bucket)) {
 	t.Helper()
 	err := viewOf(c, func(b *bolt.Bucket) error {

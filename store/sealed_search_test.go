@@ -30,8 +30,8 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// hiddenWords are unique words that a test hides in objects. It searches files for them, in all encodings that a file
-// may use.
+// hiddenWords are unique words that a test hides in objects, and then searches for in files, in all encodings that a
+// file may use.
 type hiddenWords struct {
 	dir   string
 	forms map[string][][]byte
@@ -43,7 +43,6 @@ func newHiddenWords(dir string) *hiddenWords {
 	return &hiddenWords{dir: dir, forms: map[string][][]byte{}, found: map[string]string{}}
 }
 
-// word returns a new word to hide in a place, which what describes.
 func (p *hiddenWords) word(what string) string {
 	word := "larder-planted-" + strings.ReplaceAll(what, " ", "-") + "-0123456789"
 	p.add(what, []byte(word))
@@ -61,7 +60,6 @@ func (p *hiddenWords) add(what string, word []byte) {
 	p.forms[what] = forms
 }
 
-// search searches all files of the directory for the hidden words.
 func (p *hiddenWords) search(when string) {
 	entries, err := os.ReadDir(p.dir)
 	if err != nil {
@@ -137,7 +135,7 @@ func byOwner(obj any) ([]string, error) {
 	return values, nil
 }
 
-// operations performs all operations of a store that may write part of an object to a file, on one store.
+// operations performs all operations of a store that may write part of an object to a file.
 type operations struct {
 	t           *testing.T
 	p           *hiddenWords
@@ -187,7 +185,7 @@ func (x *operations) apply(s *store.Store, c *store.Collection, op entry.OpType,
 	x.p.search("after a commit")
 }
 
-// run performs the operations with words hidden in all objects, and searches the files after each.
+// run performs all operations with words hidden in the objects, and searches the files after each operation.
 func (x *operations) run() {
 	t, p := x.t, x.p
 	s, c := x.open()
@@ -246,7 +244,6 @@ func (x *operations) run() {
 	p.look("in the log", []byte(x.log.text()))
 }
 
-// list lists objects that each contain the word. It leaves the list uncommitted if the caller wants to abandon it.
 func (x *operations) list(c *store.Collection, word *string) store.Replacement {
 	x.t.Helper()
 	r, err := c.BeginReplace(x.t.Context(), store.ReplaceOptions{})
@@ -279,7 +276,7 @@ func (x *operations) list(c *store.Collection, word *string) store.Replacement {
 	return r
 }
 
-// damage flips a bit in a record and reads the record, so that the store notices.
+// damage flips a bit in a record and reads the record, so that the store notices the damage.
 func (x *operations) damage(s *store.Store) {
 	x.t.Helper()
 	err := store.UpdateFile(context.Background(), s, func(tx *bolt.Tx) error {
@@ -316,8 +313,8 @@ func (x *operations) addIndex(c *store.Collection) {
 	x.p.search("after an index was built")
 }
 
-// TestNoPlainText checks that no part of a sealed object is readable at any time, in any encoding, in the store, in
-// files beside it or in the log. Without encryption the same search finds all words.
+// TestNoPlainText checks that no part of a sealed object is ever readable, in any encoding, in the store, in files
+// beside it or in the log. Without encryption the same search must find all words.
 func TestNoPlainText(t *testing.T) {
 	t.Parallel()
 	typed := mustCodec(t, &corev1.Secret{})

@@ -15,7 +15,6 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestIndexerOfSealedCollection runs storetest's tests of a cache.Indexer with sealed records, compressed and not.
 func TestIndexerOfSealedCollection(t *testing.T) {
 	t.Parallel()
 	for _, residency := range residencies {
@@ -64,8 +63,7 @@ func TestQueriesOfSealedCollection(t *testing.T) {
 	}
 }
 
-// TestSealedModel runs storetest's model test on a sealed collection, and seals it again with a new key (Rekey) at
-// random.
+// TestSealedModel runs storetest's model test on a sealed collection, with calls of Rekey at random.
 func TestSealedModel(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

@@ -34,7 +34,6 @@ func sealing(t *testing.T, lines ...string) *seal.Encryption {
 	return &seal.Encryption{Keys: mustKeys(t, lines...), Resources: []schema.GroupResource{{Resource: "pods"}}}
 }
 
-// writeSealed writes a store with n sealed pods, and unsealed widgets.
 func writeSealed(t *testing.T, path string, n int, e *seal.Encryption) {
 	t.Helper()
 	s := mustOpen(t, path, store.Options{Encryption: e})
@@ -43,7 +42,6 @@ func writeSealed(t *testing.T, path string, n int, e *seal.Encryption) {
 	mustClose(t, s)
 }
 
-// mustWidgets stores a few widgets.
 func mustWidgets(t *testing.T, s *store.Store) *store.Collection {
 	t.Helper()
 	id, o := goldenWidgets()
@@ -61,10 +59,9 @@ func mustWidgets(t *testing.T, s *store.Store) *store.Collection {
 	return c
 }
 
-// logged records the lines that its logger writes.
 type logged struct {
 	mu    sync.Mutex
-	lines []string // the recorded lines; guarded by mu
+	lines []string
 }
 
 func (l *logged) logger() *logr.Logger {
@@ -76,7 +73,6 @@ func (l *logged) logger() *logr.Logger {
 	return &log
 }
 
-// count returns the number of lines that contain all of the words.
 func (l *logged) count(words ...string) (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -103,8 +99,8 @@ func mustRead(t *testing.T, path string) []byte {
 	return data
 }
 
-// TestSealedStoreWithTheWrongKey checks that opening for reading and writing fails with ErrWrongKey, and that the file
-// is neither changed nor moved.
+// TestSealedStoreWithTheWrongKey checks that opening with a wrong key fails with ErrWrongKey, and that the file is
+// neither changed nor moved.
 func TestSealedStoreWithTheWrongKey(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "store")
@@ -261,8 +257,8 @@ func (p *provider) Wrap(ctx context.Context, key []byte) (string, []byte, error)
 	return p.Keys.Wrap(ctx, key)
 }
 
-// TestKeyProvider checks that Open returns the error of a failing KeyProvider, and calls the provider only as often as
-// needed.
+// TestKeyProvider checks that Open returns the error of a failing KeyProvider, and calls the KeyProvider only as often
+// as needed.
 func TestKeyProvider(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	p := &provider{Keys: mustKeys(t, mustKey(t, ""))}
@@ -304,8 +300,8 @@ func TestKeyProvider(t *testing.T) {
 	}
 }
 
-// TestSeals checks which resources are sealed: Secrets by default, otherwise the listed resources, and in either case
-// any collection that was sealed before.
+// TestSeals checks that Secrets are sealed by default, otherwise the listed resources, and in either case any
+// collection that was sealed before.
 func TestSeals(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	key := mustKey(t, "")

@@ -12,9 +12,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestShortLeaf checks a leaf that has lost its last element, because a bit flipped in its number of elements. bbolt
-// does not notice; reads of all objects must, by comparing the number of objects. (Found by a soak of TestDamagedFile
-// in test/e2e.)
+// TestShortLeaf checks a leaf that has lost its last element through a flipped bit in its element count. bbolt does not
+// notice; reads of all objects must, by the stored number of objects. Found by a soak of TestDamagedFile in test/e2e.
 func TestShortLeaf(t *testing.T) {
 	for name, residency := range map[string]store.Residency{"All": store.All, "None": store.None} {
 		for what, read := range map[string]func(*testing.T, *store.Store, *store.Collection) (int, error){
@@ -61,8 +60,7 @@ func TestShortLeaf(t *testing.T) {
 	}
 }
 
-// makeShortLeaf writes a store of that many objects, and removes the last element of the leaf that has the middle
-// object.
+// makeShortLeaf writes a store, and removes the last element of the leaf that has the middle object.
 func makeShortLeaf(t *testing.T, path string, objects int) {
 	t.Helper()
 	s := mustOpen(t, path, store.Options{})

@@ -12,7 +12,7 @@ import (
 )
 
 // TestRekeyOfAFileThatWasMovedBehindALink checks an open store whose file was moved and replaced by a symbolic link to
-// it. Rekey does not replace the link: the file behind the link would keep its plain text.
+// it. Rekey must not replace the link: the file behind the link would keep its plain text.
 func TestRekeyOfAFileThatWasMovedBehindALink(t *testing.T) {
 	dir := t.TempDir()
 	path, moved := filepath.Join(dir, "s.db"), filepath.Join(dir, "moved.db")

@@ -23,14 +23,13 @@ import (
 // marker is contained in the objects of these tests, and in no key.
 const marker = "marker-in-plain-text"
 
-// linked is the path of a store in a directory of its own, and symbolic links that lead to it.
+// linked is the path of a store in a directory of its own, and symbolic links that lead to the store.
 type linked struct {
 	target string
 	ways   map[string]string // path of the store through each kind of link, by the link's name
 	links  map[string]string // target of each link, by its path
 }
 
-// newLinked makes the directory and the symbolic links, but not the store's file.
 func newLinked(t *testing.T) *linked {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -72,7 +71,6 @@ func (l *linked) still(t *testing.T) {
 	}
 }
 
-// write writes a store of pods at path.
 func write(t *testing.T, path string, o store.Options) {
 	t.Helper()
 	s := openAt(t, path, o)
@@ -95,7 +93,6 @@ func openAt(t *testing.T, path string, o store.Options) *store.Store {
 	return s
 }
 
-// eachLink runs fn as a subtest for each kind of symbolic link.
 func eachLink(t *testing.T, fn func(t *testing.T, l *linked, path string)) {
 	for _, way := range []string{"absolute", "relative", "chain", "dir"} {
 		t.Run(way, func(t *testing.T) {
@@ -252,7 +249,7 @@ func TestLinkToNothing(t *testing.T) {
 }
 
 // TestMarkThatIsALink checks that Open fails if the ".opening" file beside the store is a symbolic link. Otherwise a
-// user who may create files beside the store could make it write to another file.
+// user who may create files beside the store could make the store write to another file.
 func TestMarkThatIsALink(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if err := errors.Join(os.WriteFile("victim", []byte("mine"), 0o600),

@@ -15,7 +15,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// undecoded returns pods with these keys as objects that are not decoded (entry.Undecoded).
+// undecoded returns pods as objects that are not decoded (entry.Undecoded).
 func undecoded(s *storetest.Sender, rv string, keys ...string) (objs []runtime.Object) {
 	for _, key := range keys {
 		objs = append(objs, s.Send(storetest.Pod(key, "u", rv)))
@@ -23,9 +23,8 @@ func undecoded(s *storetest.Sender, rv string, keys ...string) (objs []runtime.O
 	return objs
 }
 
-// TestUndecodedIsNotDecoded checks objects that arrive undecoded (entry.Undecoded): a list, events, commits, an equal
-// list and an index by namespace decode none of them. With Residency All, or another index function, each object is
-// decoded once.
+// TestUndecodedIsNotDecoded checks that storing and listing undecoded objects (entry.Undecoded), also with an index by
+// namespace, decode none of them. With Residency All, or another index function, each object is decoded once.
 func TestUndecodedIsNotDecoded(t *testing.T) {
 	byNamespace := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
 	for name, tt := range map[string]struct {
@@ -85,8 +84,8 @@ func TestUndecodedIsNotDecoded(t *testing.T) {
 	}
 }
 
-// TestUndecodable checks an object that cannot be decoded. If its decoded form is needed, it is left out. Otherwise it
-// is stored as received; reading it fails, but reading other objects does not.
+// TestUndecodable checks that an object that cannot be decoded is left out if its decoded form is needed. Otherwise the
+// store keeps it as received, and reads of other objects succeed.
 func TestUndecodable(t *testing.T) {
 	for name, tt := range map[string]struct {
 		residency store.Residency
@@ -121,7 +120,7 @@ func TestUndecodable(t *testing.T) {
 				got != (len(res.Skipped) == 1) || len(res.Changes)+len(res.Skipped) != 2 {
 				t.Errorf("left out %+v, skipped %+v", info.LeftOut, res.Skipped)
 			}
-			for range 2 { // first while the objects are in the memtable, then from the file
+			for range 2 {
 				if obj, err := c.Get(ctx, "a/1"); err != nil || obj.(*corev1.Pod).Name != "1" {
 					t.Errorf("a/1: %v, %v", obj, err)
 				}

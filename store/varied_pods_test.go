@@ -17,9 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// variedPods generates pods as in a real cluster: of many workloads, each with its own containers, environment,
-// volumes, probes, labels, annotations and managedFields, and for each pod its own names, UIDs, hashes, addresses and
-// times. Pods of a single template would compress too well.
+// variedPods generates pods as in a real cluster, of many workloads that differ in containers, labels, managedFields
+// and so on. Pods of a single template would compress too well.
 type variedPods struct {
 	r         *rand.Rand
 	workloads []workload       // workloads whose pods the list has not returned yet
@@ -28,8 +27,8 @@ type variedPods struct {
 
 type workload struct {
 	pod  corev1.Pod
-	set  string // name of the workload's ReplicaSet
-	size int    // number of the workload's pods
+	set  string
+	size int
 }
 
 // variedRV is a resourceVersion that is at least as high as that of any generated pod.
@@ -40,7 +39,6 @@ const lettersAndDigits = "bcdfghjklmnpqrstvwxz2456789"
 var variedWords = strings.Fields(`web api cart search auth mail queue worker cron proxy cache ledger billing report export import media resize index feed
 	gateway stock price order payment user session audit metrics trace log stream batch sync notify render geo route ticket invoice`)
 
-// newVariedPods generates workloads with perWorkload pods each, as many as are needed for total pods.
 func newVariedPods(total, perWorkload int) *variedPods {
 	v := &variedPods{r: rand.New(rand.NewPCG(1, 2))}
 	for range (total + perWorkload - 1) / perWorkload {
@@ -176,7 +174,6 @@ func (v *variedPods) container(name string, volumes []corev1.Volume) corev1.Cont
 	return c
 }
 
-// page returns the next n pods in key order. At the end it returns an empty page.
 func (v *variedPods) page(n int) []runtime.Object {
 	pods := make([]runtime.Object, 0, n)
 	for len(pods) < n {

@@ -26,7 +26,7 @@ func TestViewOfAnUnbuiltIndex(t *testing.T) {
 				return []string{"one"}, nil
 			}}, map[string]string{"slow": "1"})
 		}()
-		synctest.Wait() // until the build calls the index function, which blocks
+		synctest.Wait()
 		view, err := s.ViewWith(ctx, storetest.Pods, storetest.PodCodec())
 		if err != nil {
 			t.Fatal(err)
