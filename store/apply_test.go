@@ -128,8 +128,7 @@ func TestApplySkipsInvalidObjects(t *testing.T) {
 	if info.ResourceVersion != "20" {
 		t.Errorf("resourceVersion %q: skipped objects must not hold it up", info.ResourceVersion)
 	}
-	// Info.Newest must not name a/x: the server has a newer state of a/x than the store, and the rewind check would take
-	// the difference for a rewound server.
+	// Info.Newest must omit a/x, whose newer state on the server the rewind check would take for a rewound server.
 	if len(info.Newest) != 1 || info.Newest[0].Key != "a/z" {
 		t.Errorf("newest: %+v", info.Newest)
 	}
@@ -185,8 +184,7 @@ func TestApplyCanceled(t *testing.T) {
 	wantStrings(t, "what is stored", list(t, c), "a/x uid=uid-a/x rv=1 color=red")
 }
 
-// TestApplyCommitFailure checks that Apply returns the error of a failed commit, but reads see the batch, and the next
-// commit writes it.
+// TestApplyCommitFailure checks that after a failed commit reads see the batch, and the next commit writes the batch.
 func TestApplyCommitFailure(t *testing.T) {
 	s := storetest.Open(t, store.AtOnce(store.Options{Logger: &quiet}))
 	g := store.GateCommits(s)

@@ -43,8 +43,7 @@ func TestApplyKeepsPaceWithCommits(t *testing.T) {
 	})
 }
 
-// TestApplyWaitsAWhileForACommit checks that Apply waits at most five seconds for a hanging commit, and not at all for
-// commits that fail.
+// TestApplyWaitsAWhileForACommit checks that Apply waits at most 5 s for a hanging commit, and not for failing commits.
 func TestApplyWaitsAWhileForACommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, g, c := paced(t)

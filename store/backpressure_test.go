@@ -71,8 +71,7 @@ func TestBackpressureIsShared(t *testing.T) {
 	}
 }
 
-// TestUncommittedBytesAreBounded checks that the uncommitted bytes of all collections stay below twice the limit plus
-// one batch.
+// TestUncommittedBytesAreBounded checks that the uncommitted bytes stay below twice the limit plus one batch.
 func TestUncommittedBytesAreBounded(t *testing.T) {
 	for seed := range uint64(8) {
 		random := rand.New(rand.NewPCG(seed, 1))
@@ -113,8 +112,7 @@ func TestUncommittedBytesAreBounded(t *testing.T) {
 	}
 }
 
-// TestDropFromAFullFile checks that a collection can be dropped from a full file, although the transaction that frees
-// its pages must itself write pages.
+// TestDropFromAFullFile matters because the transaction that frees a collection's pages must itself write pages.
 func TestDropFromAFullFile(t *testing.T) {
 	ctx := context.Background()
 	o := byHand()
@@ -164,8 +162,7 @@ func TestDropFromAFullFile(t *testing.T) {
 	}
 }
 
-// TestDropFreesSpace checks that later writes reuse the pages of a dropped collection, and that Compact returns the
-// rest to the file system.
+// TestDropFreesSpace checks that later writes reuse the freed pages, and that Compact returns the rest to the system.
 func TestDropFreesSpace(t *testing.T) {
 	ctx := context.Background()
 	s := storetest.Open(t, byHand())

@@ -11,8 +11,6 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestChangelogOfAClosedCollection checks that OpenCursor and ForgetCursor fail on a closed Collection, even if the
-// stored collection was opened anew.
 func TestChangelogOfAClosedCollection(t *testing.T) {
 	ctx := context.Background()
 	s := storetest.Open(t, store.Options{})

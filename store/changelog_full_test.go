@@ -56,8 +56,7 @@ func TestForgetHandlerOfAFullFile(t *testing.T) {
 	}
 }
 
-// TestTombstonesOfAFullFile checks that a file that tombstones have filled has space again once all durable handlers
-// have acknowledged them.
+// TestTombstonesOfAFullFile checks that a file full of tombstones has space once all handlers have acknowledged them.
 func TestTombstonesOfAFullFile(t *testing.T) {
 	o := byHand()
 	o.CommitInterval, o.MaxSize = 1<<40, 12<<20

@@ -69,8 +69,7 @@ func (m *changelogModel) must(what string, err error) {
 	}
 }
 
-// open opens the store's file, and applies the server's events after its resourceVersion, or lists if Info.MustRelist
-// is set.
+// open opens the store's file and applies the server's later events, or lists if Info.MustRelist is set.
 func (m *changelogModel) open() {
 	s, err := store.Open(m.path(), m.o)
 	m.must("open", err)
@@ -186,8 +185,7 @@ func (m *changelogModel) damage() {
 	m.repair()
 }
 
-// damageEntry damages the n-th entry of a kind, such as a tombstone, in a collection's bucket. It returns false if the
-// bucket has no such entry.
+// damageEntry damages the n-th entry of a kind, such as a tombstone. It returns false without such an entry.
 func damageEntry(b *bolt.Bucket, kind string, n int) (bool, error) {
 	bucket, flips := b.Bucket(disk.Objects), false
 	switch kind {

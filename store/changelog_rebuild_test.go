@@ -41,8 +41,7 @@ func mustDelete(t *testing.T, c *store.Collection, i int) {
 	}
 }
 
-// unreadKeys returns the changes that a durable handler has not acknowledged, as "+key" for a write and "-key" for a
-// delete.
+// unreadKeys returns the unacknowledged changes of a durable handler: "+key" for a write, "-key" for a delete.
 func unreadKeys(t *testing.T, f *store.Cursor) (keys []string) {
 	t.Helper()
 	at, _, err := f.Position()

@@ -104,8 +104,7 @@ func TestCursorReadsChanges(t *testing.T) {
 	}
 }
 
-// TestCursorReadsTheLastState checks that a delete carries the object's last state to a durable handler, even if that
-// state was never committed.
+// TestCursorReadsTheLastState checks that a delete carries the object's last state, even if it was never committed.
 func TestCursorReadsTheLastState(t *testing.T) {
 	for _, undecoded := range []bool{false, true} {
 		t.Run(fmt.Sprint("undecoded ", undecoded), func(t *testing.T) {
@@ -300,8 +299,6 @@ func TestChangelogOmitsEqualObjects(t *testing.T) {
 	sound(t, s)
 }
 
-// TestChangelogOverAnInterruptedList checks that durable handlers keep their state when a crash interrupts the first
-// list of a process.
 func TestChangelogOverAnInterruptedList(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "larder.db")
 	s, err := store.Open(path, store.Options{})

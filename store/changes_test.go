@@ -35,8 +35,7 @@ func viewPods(t *testing.T, s *store.Store, c *store.Collection) *store.View {
 	return v
 }
 
-// since returns the changes after an offset, one line each, and the last offset. A star marks an object that was
-// created after the offset.
+// since returns the changes after an offset, with a star for each created object, and the last offset.
 func since(t *testing.T, v *store.View, after uint64) (all []string, end uint64) {
 	t.Helper()
 	for {
@@ -334,8 +333,7 @@ func TestViewChanged(t *testing.T) {
 	}
 }
 
-// TestChangesAfterDataLoss checks that no older offset is valid after a rebuild that has lost an object: readers must
-// list.
+// TestChangesAfterDataLoss checks that a rebuild that has lost an object invalidates all offsets: readers must list.
 func TestChangesAfterDataLoss(t *testing.T) {
 	s := storetest.Open(t, store.AtOnce(store.Options{}))
 	c := openPods(t, s, nil)

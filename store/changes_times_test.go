@@ -37,8 +37,7 @@ func dated(t *testing.T, v *store.View, after uint64) (keys []string, ages []tim
 	}
 }
 
-// TestChangeTimes checks that Change.Time and View.OffsetAt know the commit time of kept changes, to a minute, also
-// after a restart and a compaction.
+// TestChangeTimes checks that the commit times of kept changes are known to a minute, also after a restart.
 func TestChangeTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "larder.db")
@@ -156,8 +155,7 @@ func TestChangeTimesAfterTrim(t *testing.T) {
 		if want := []string{"a/1", "a/2"}; !slices.Equal(keys, want) {
 			t.Errorf("%v, want %v", keys, want)
 		}
-		// The dropped delete was written half an hour ago, and times are kept by minute. So no delete is missing 29 minutes
-		// ago.
+		// The dropped delete was written half an hour ago. Times are kept by minute, so no delete is missing 29 minutes ago.
 		if got := time.Since(from).Truncate(time.Minute); got != 29*time.Minute {
 			t.Errorf("none is missing since %s", got)
 		}

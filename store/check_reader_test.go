@@ -56,8 +56,7 @@ func TestScrubDoesNotPinPages(t *testing.T) {
 	})
 }
 
-// interference is an operation that a test runs between two transactions of a Scrub. It returns the open collection,
-// which it may have reopened.
+// interference is an operation between two transactions of a Scrub. It may reopen the collection, which it returns.
 type interference func(t *testing.T, s *store.Store, c *store.Collection) *store.Collection
 
 func compacts(t *testing.T, s *store.Store, c *store.Collection) *store.Collection {
@@ -183,8 +182,7 @@ func handler(t *testing.T, c *store.Collection) {
 	f.Close()
 }
 
-// loseRecord removes the last record from the file, but not its index entries, and does not correct the stored number
-// of objects.
+// loseRecord removes the last record from the file, but not its index entries, nor from the number of objects.
 func loseRecord(t *testing.T, c *store.Collection) {
 	t.Helper()
 	err := tamperWith(c, func(b *bolt.Bucket) error {
@@ -197,8 +195,7 @@ func loseRecord(t *testing.T, c *store.Collection) {
 	}
 }
 
-// TestScrubDuringAList checks that a Scrub reports no damage while a list removes the objects of an earlier,
-// interrupted list.
+// TestScrubDuringAList checks a Scrub while a list removes the objects of an earlier, interrupted list.
 func TestScrubDuringAList(t *testing.T) {
 	for pause := range 10 {
 		t.Run(fmt.Sprintf("at pause %d", pause), func(t *testing.T) {

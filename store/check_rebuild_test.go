@@ -14,8 +14,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestScrubDuringRebuild checks that damage that a Scrub has found in the old file does not fail the store after
-// Rebuild has replaced that file.
+// TestScrubDuringRebuild checks that damage found in the old file does not fail the store after Rebuild.
 func TestScrubDuringRebuild(t *testing.T) {
 	for name, damage := range map[string]func(leaf []byte, body int){
 		"a page":   func(leaf []byte, _ int) { leaf[0] ^= 1 },

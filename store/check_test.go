@@ -16,8 +16,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// checked opens and fills a store. Unlike storetest.Open, it does not run Store.Check at the end of the test, since the
-// tests damage the file.
+// checked fills a store that the test will damage: storetest.Open would fail the test for the damage at its end.
 func checked(t *testing.T) (*store.Store, *store.Collection) {
 	t.Helper()
 	s, err := store.Open(t.TempDir()+"/larder.db", store.AtOnce(store.Options{}))

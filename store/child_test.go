@@ -11,8 +11,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// childMode is the environment variable that makes the test binary a child process of a test. Its value selects the
-// function to run.
+// childMode is the environment variable that selects the function of a child process of a test.
 const childMode = "LARDER_STORE_TEST_CHILD"
 
 func child() int {

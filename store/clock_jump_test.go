@@ -101,8 +101,7 @@ func TestClockJumps(t *testing.T) {
 	}
 }
 
-// TestClockAfterAKill checks that the age of a tombstone includes the running time of killed processes, which store
-// their clock only in commits.
+// TestClockAfterAKill matters because the age of tombstones needs a clock, which a killed process has stored only in commits.
 func TestClockAfterAKill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &jumper{path: filepath.Join(t.TempDir(), "larder.db")}

@@ -30,8 +30,7 @@ func openGated(t *testing.T, path string) (*store.Store, *hook.Gate) {
 	return s, g
 }
 
-// wantStillWriting calls end, which must fail with ErrStillWriting after closeWait. The error must name the write that
-// still runs.
+// wantStillWriting checks that end fails with ErrStillWriting after closeWait, and names the running write.
 func wantStillWriting(t *testing.T, what, writing string, end func() error) {
 	t.Helper()
 	begun := time.Now()
@@ -155,8 +154,6 @@ func TestCollectionCloseWhileTheDiskHangs(t *testing.T) {
 	})
 }
 
-// TestFlushEndsWithItsContext checks that the commit goes on after the context of Flush has ended, and calls
-// CollectionOptions.Committed.
 func TestFlushEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var commits []store.Commit
@@ -186,8 +183,7 @@ func TestFlushEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// TestSlowDisk checks that CommitErr returns ErrSlowDisk while a commit takes longer than ten seconds, and nil
-// afterwards.
+// TestSlowDisk checks that CommitErr returns ErrSlowDisk while a commit takes longer than ten seconds.
 func TestSlowDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, g := openGated(t, filepath.Join(t.TempDir(), "larder.db"))

@@ -8,8 +8,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// BenchmarkOpenCollections opens 300 collections, as a process with 300 informers does at its start, in a new file and
-// in a stored one.
+// BenchmarkOpenCollections opens 300 collections of a new and of a stored file, as at the start of 300 informers.
 func BenchmarkOpenCollections(b *testing.B) {
 	const collections = 300
 	codec := mustCodec(b, somePod(0))

@@ -14,8 +14,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// fileStates are the states that a file of pods may have: for each resourceVersion, all keys and the keys of the red
-// pods.
+// fileStates are the valid states of a file of pods, by resourceVersion: all keys and the keys of the red pods.
 type fileStates map[string]struct{ keys, red []string }
 
 // problem describes how the file differs from the expected state at its resourceVersion; "" for no difference. A
@@ -189,8 +188,7 @@ func TestCommitWritesAllBatches(t *testing.T) {
 	fileStates{"21": {keys, keys}}.at(t, s, "21")
 }
 
-// TestFileIgnoresModifiedObjects checks that a commit writes each object as passed to Apply, even if a handler has
-// wrongly modified the object since.
+// TestFileIgnoresModifiedObjects checks a handler that wrongly modifies an object between Apply and the commit.
 func TestFileIgnoresModifiedObjects(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	c := openPods(t, s, byNamespaceAndColor)

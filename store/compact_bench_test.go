@@ -13,8 +13,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// BenchmarkCompact deletes nine of ten pods and compacts the file. docs/adr/0006 has the figures. Run it with
-// -benchtime 1x -count 3.
+// BenchmarkCompact measures the figures of docs/adr/0006. Run it with -benchtime 1x -count 3.
 func BenchmarkCompact(b *testing.B) {
 	for b.Loop() {
 		f := &fileBench{

@@ -62,8 +62,7 @@ func childCompact(path string) error {
 	return stepForEver(c, n, s.Compact)
 }
 
-// stepForEver alternates between compactStep and exchange, which replaces the file. After each it prints the committed
-// resourceVersion.
+// stepForEver alternates compactStep and exchange, which replaces the file, and prints committed resourceVersions.
 func stepForEver(c *store.Collection, n uint64, exchange func(context.Context) (store.Compacted, error)) error {
 	for {
 		n++

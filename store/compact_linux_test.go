@@ -11,8 +11,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestCompactOnAFullDisk checks that the error of Compact names the needed space, and that Compact leaves no file
-// behind.
+// TestCompactOnAFullDisk checks that the error of Compact names the needed space, and that no file is left behind.
 func TestCompactOnAFullDisk(t *testing.T) {
 	dir, ok := mountSmall(t)
 	if !ok {

@@ -44,8 +44,7 @@ func ownershipOf(t *testing.T, path string) ownership {
 	return ownership{st.Uid, st.Gid, info.Mode()}
 }
 
-// TestCompactKeepsTheOwner checks that Compact and Rekey keep the owner, group and mode of the file: root may compact
-// the store of a service.
+// TestCompactKeepsTheOwner matters because root may compact or rekey the store of a service.
 func TestCompactKeepsTheOwner(t *testing.T) {
 	keys, err := seal.ParseKeys([]byte(rekeyKeys))
 	if err != nil {

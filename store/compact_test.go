@@ -21,8 +21,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// thinned returns a filled store with the collections many and few. Nine of ten pods of many are deleted, so most pages
-// of the file are free.
+// thinned returns a filled store with mostly free pages: nine of ten pods of the collection many are deleted.
 func thinned(t *testing.T, o store.Options) (s *store.Store, many, few *store.Collection) {
 	t.Helper()
 	o = store.AtOnce(o)
@@ -290,8 +289,7 @@ func TestCompactFails(t *testing.T) {
 	wantUsable(t, s, many)
 }
 
-// TestCompactOfAFailedStore checks that Compact refuses a store that has failed with ErrOutcomeUnknown: it is unknown
-// which transaction its file has.
+// TestCompactOfAFailedStore matters because after ErrOutcomeUnknown it is unknown which transaction the file has.
 func TestCompactOfAFailedStore(t *testing.T) {
 	s, many, _ := thinned(t, store.Options{})
 	before, err := os.Stat(s.Path())

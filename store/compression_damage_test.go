@@ -33,8 +33,7 @@ func tamperDictionary(t *testing.T, c *store.Collection, change func(data []byte
 	}
 }
 
-// TestDictionaryDamage checks that Rebuild after damage of a compression dictionary loses the records compressed with
-// it, and no others.
+// TestDictionaryDamage checks that Rebuild loses the records compressed with a damaged dictionary, and no others.
 func TestDictionaryDamage(t *testing.T) {
 	for what, change := range map[string]func([]byte) []byte{
 		"a flipped bit in the content":  func(data []byte) []byte { data[len(data)-7] ^= 1; return data },

@@ -9,8 +9,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestFailedWritesAreSampledOnce checks that a write that is retried several times counts as one sample for the
-// compression dictionary.
+// TestFailedWritesAreSampledOnce checks that a retried write counts as one sample for the compression dictionary.
 func TestFailedWritesAreSampledOnce(t *testing.T) {
 	noSpace := func() error { return syscall.ENOSPC }
 	for name, test := range map[string]struct {

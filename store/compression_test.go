@@ -25,8 +25,7 @@ import (
 	"github.com/larder-dev/larder/store/query"
 )
 
-// openCompressed opens the collection of pods with so small dictionaries that the few pods of a test suffice to build
-// one.
+// openCompressed opens the collection of pods with dictionaries that need only a few pods.
 func openCompressed(t *testing.T, s *store.Store, compression store.Compression) *store.Collection {
 	t.Helper()
 	c, err := s.Collection(t.Context(), pods(), store.CollectionOptions{
@@ -108,8 +107,7 @@ func applyNewer(t *testing.T, c *store.Collection, from, to, rv int) {
 	}
 }
 
-// TestCompressionOnAndOff checks that Compression can change between two opens of a collection: all records stay
-// readable, and no list is needed.
+// TestCompressionOnAndOff checks that Compression can change at any open: all records stay readable without a list.
 func TestCompressionOnAndOff(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	const n = 200
@@ -217,8 +215,6 @@ func TestIncompressiblePayloads(t *testing.T) {
 	}
 }
 
-// TestCompressionOfVariedPods checks the compression ratio for realistic pods that differ, and that each kind of read
-// returns the stored objects.
 func TestCompressionOfVariedPods(t *testing.T) {
 	t.Parallel()
 	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{})

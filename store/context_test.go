@@ -32,8 +32,7 @@ func whenCanceled(t *testing.T, call func(ctx context.Context) error) error {
 	}
 }
 
-// TestWritesEndWithTheirContext checks that writes of a collection wait no longer than their contexts while an earlier
-// write hangs in the disk.
+// TestWritesEndWithTheirContext checks writes of a collection while an earlier write hangs in the disk.
 func TestWritesEndWithTheirContext(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	g := store.GateCommits(s)

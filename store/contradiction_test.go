@@ -135,8 +135,7 @@ func TestContradictionsOfAnIncompleteCollection(t *testing.T) {
 	})
 }
 
-// TestIfContradicted checks that Apply copies Batch.IfContradicted to Info.MustRelist if an op of the batch contradicts
-// the stored state.
+// TestIfContradicted checks that Apply copies Batch.IfContradicted to Info.MustRelist after a contradicting op.
 func TestIfContradicted(t *testing.T) {
 	eachCollection(t, func(t *testing.T, c store.Interface) {
 		want := func(what, rv, reason string, b entry.Batch) {
@@ -214,8 +213,7 @@ func listPods(t *testing.T, c store.Interface, rv string, keys ...string) {
 	}
 }
 
-// eachCollection runs the test with a memory.Collection, and with a store.Collection for each Residency, with commits
-// in each Apply and later.
+// eachCollection runs the test with a memory.Collection, and with store.Collections of each Residency.
 func eachCollection(t *testing.T, test func(t *testing.T, c store.Interface)) {
 	t.Run("memory", func(t *testing.T) {
 		c, err := memory.New(storetest.Pods, store.CollectionOptions{Indexers: byNamespaceAndColor})
@@ -235,8 +233,7 @@ func eachCollection(t *testing.T, test func(t *testing.T, c store.Interface)) {
 	}
 }
 
-// TestDamageIsKeptBesideAContradiction checks that Rebuild sets MustRelist to MustRelistDamaged even if the uncommitted
-// Info has another reason to relist.
+// TestDamageIsKeptBesideAContradiction checks that MustRelistDamaged replaces any other reason in Info.MustRelist.
 func TestDamageIsKeptBesideAContradiction(t *testing.T) {
 	s, err := store.Open(filepath.Join(t.TempDir(), "larder.db"), byHand())
 	if err != nil {

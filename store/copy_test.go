@@ -52,8 +52,7 @@ func TestCopyTo(t *testing.T) {
 	}
 }
 
-// TestCopyCommitsDirtyChanges checks that CopyFile first commits the dirty changes. If that commit fails, the copy has
-// the last committed state.
+// TestCopyCommitsDirtyChanges also checks that after a failed commit the copy has the last committed state.
 func TestCopyCommitsDirtyChanges(t *testing.T) {
 	for name, test := range map[string]struct {
 		failure error
@@ -139,8 +138,7 @@ func TestCopyEnds(t *testing.T) {
 	}
 }
 
-// TestCopyOfATruncatedFile checks that CopyFile fails with ErrDamaged if the store's file is too short, and leaves no
-// copy.
+// TestCopyOfATruncatedFile checks that CopyFile fails with ErrDamaged and leaves no copy.
 func TestCopyOfATruncatedFile(t *testing.T) {
 	s, _, _ := filled(t, store.AtOnce(store.Options{}))
 	if err := os.Truncate(s.Path(), 16*int64(filePageSize)); err != nil {
@@ -153,8 +151,7 @@ func TestCopyOfATruncatedFile(t *testing.T) {
 	wantNames(t, filepath.Dir(s.Path()), "store", "store"+disk.SuffixOpening)
 }
 
-// TestCopyFile checks that CopyFile makes a copy of mode 0600 in the store's directory, and that the next open for
-// writing removes the copy.
+// TestCopyFile checks that the copy is private (0600), and that the next open for writing removes the copy.
 func TestCopyFile(t *testing.T) {
 	s, many, _ := filled(t, store.AtOnce(store.Options{}))
 	mustUpdate(t, many)

@@ -23,8 +23,7 @@ func committedPosition(t *testing.T, s *store.Store) consumer.Position {
 	return handlers[0].Position
 }
 
-// acknowledge sets a durable handler's position to sequence number seq. failing are the keys on which the handler
-// failed.
+// acknowledge sets a durable handler's position to seq. failing are the keys on which the handler failed.
 func acknowledge(t *testing.T, f *store.Cursor, seq uint64, failing map[string]uint64) {
 	t.Helper()
 	position, resets, err := f.Position()

@@ -141,8 +141,7 @@ func TestMemoryKnowsAResetBeforeTheNextWrite(t *testing.T) {
 	}
 }
 
-// TestHandlerThatIsNotForgottenLosesNothing checks that a failed ForgetCursor leaves the durable handler with all its
-// unread changes.
+// TestHandlerThatIsNotForgottenLosesNothing checks a durable handler after a failed ForgetCursor.
 func TestHandlerThatIsNotForgottenLosesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _, few := filled(t, store.Options{CommitInterval: time.Hour})
@@ -272,8 +271,7 @@ func TestResetOfALostCollection(t *testing.T) {
 	}
 }
 
-// TestOneDamagedPosition checks that only the durable handler whose stored position is damaged starts over, and that
-// Position.Why has the reason.
+// TestOneDamagedPosition checks that only the durable handler with the damaged position starts over.
 func TestOneDamagedPosition(t *testing.T) {
 	for _, open := range []bool{true, false} {
 		s, _, few := filled(t, store.AtOnce(store.Options{}))

@@ -122,8 +122,7 @@ func colored(t *testing.T, c *store.Collection, n, bytes int) {
 	relist(t, c, store.ReplaceOptions{}, fmt.Sprint(n), items...)
 }
 
-// pairing is a codec whose Decode waits until another goroutine is in Decode, too. Without a second Decode within a
-// minute it calls alone.
+// pairing is a codec whose Decode waits for a second Decode, and calls alone if none begins within a minute.
 type pairing struct {
 	codec.Codec
 	arrived chan struct{}

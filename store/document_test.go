@@ -35,8 +35,7 @@ func mustPutDocument(t *testing.T, s *store.Store, name, data string) {
 
 var large = strings.Repeat("0123456789abcdef", 10_000)
 
-// TestDocument checks that documents survive a compaction, a rebuild and a restart, and that PutDocument writes nothing
-// if the data has not changed.
+// TestDocument also checks that PutDocument writes nothing if the data has not changed.
 func TestDocument(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	s := mustOpen(t, path, store.Options{Logger: &quiet})
@@ -144,8 +143,7 @@ func TestDocumentTooLarge(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestDamagedDocument checks a document whose checksum is wrong: Document and Check report it, PutDocument repairs it,
-// and Rebuild leaves it out.
+// TestDamagedDocument checks that PutDocument repairs a document with a wrong checksum, and that Rebuild leaves it out.
 func TestDamagedDocument(t *testing.T) {
 	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{Logger: &quiet})
 	mustPutDocument(t, s, "d", large)
@@ -194,8 +192,7 @@ func TestDamagedDocument(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestRebuildBesideDocuments checks that Rebuild keeps all collections if a branch page of the documents' bucket points
-// to itself.
+// TestRebuildBesideDocuments checks that Rebuild survives a branch page of documents that points to itself.
 func TestRebuildBesideDocuments(t *testing.T) {
 	s, many, _ := filled(t, store.Options{})
 	// The documents' bucket gets a branch page only with several long names.
@@ -230,8 +227,7 @@ func TestRebuildBesideDocuments(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestStoreWithoutDocuments checks that the first PutDocument makes the bucket for documents in a file of an older
-// program.
+// TestStoreWithoutDocuments checks a file of an older program, which has no bucket for documents.
 func TestStoreWithoutDocuments(t *testing.T) {
 	data, err := os.ReadFile(goldenPath(store.FormatVersion))
 	if err != nil {

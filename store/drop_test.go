@@ -296,8 +296,7 @@ func TestRebuildDuringADrop(t *testing.T) {
 	})
 }
 
-// TestCopiesDuringADrop checks that Compact and Rekey do not copy a partly removed collection, so that the new file has
-// no plain text of its objects.
+// TestCopiesDuringADrop checks that the file after Compact or Rekey has no plain text of a partly removed collection.
 func TestCopiesDuringADrop(t *testing.T) {
 	for name, remake := range map[string]func(s *store.Store, ctx context.Context) (store.Compacted, error){
 		"compact": (*store.Store).Compact, "rekey": (*store.Store).Rekey,

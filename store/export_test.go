@@ -12,17 +12,14 @@ import (
 	"github.com/larder-dev/larder/store/internal/check"
 )
 
-// This file is the only access of the package's external tests to unexported state. A rewrite of the internals has to
-// provide the same functions.
+// The external tests of this package reach unexported state only through this file.
 
-// ViewFile runs fn in a read transaction of the open file, for tests that inspect stored bytes. Package
-// internal/storetest/disk describes the layout.
+// ViewFile runs fn in a read transaction of the open file, for tests that inspect stored bytes.
 func ViewFile(ctx context.Context, s *Store, fn func(tx *bolt.Tx) error) error {
 	return s.file.View(ctx, fn)
 }
 
-// UpdateFile runs fn in a write transaction of the open file, like the store's own writes, for tests that damage the
-// file.
+// UpdateFile runs fn in a write transaction like the store's own writes, for tests that damage the file.
 func UpdateFile(ctx context.Context, s *Store, fn func(tx *bolt.Tx) error) error {
 	return s.file.Update(ctx, boltfile.Upkeep, fn)
 }
@@ -100,8 +97,7 @@ func WithPageSize(o Options, size int) Options {
 	return o
 }
 
-// WithDropStep returns o for a store whose Drop removes that many bytes in a transaction, so that the drop of a small
-// collection has many transactions.
+// WithDropStep returns o for a store whose Drop removes that many bytes in a transaction.
 func WithDropStep(o Options, bytes int) Options {
 	o.dropStep = bytes
 	return o
@@ -125,8 +121,7 @@ func CommitLimit(c *Collection) int { return c.in.Limits.Step }
 // SetTombstoneLimit sets the maximum number of tombstones that c keeps.
 func SetTombstoneLimit(c *Collection, n int) { c.tombstones = n }
 
-// SetSampling sets the size of c's compression dictionaries, and how many bytes of sample objects are needed to build a
-// dictionary.
+// SetSampling sets the size of c's compression dictionaries and of the samples from which they are built.
 func SetSampling(c *Collection, dictionary, sample int) {
 	c.compressor.DictBytes, c.compressor.SampleBytes = dictionary, sample
 }
@@ -139,8 +134,7 @@ func WaitBuilds(c *Collection) {
 
 func IndexReady(c *Collection, index string) bool { return c.in.Set.Load().Ready(index) }
 
-// CheckContent verifies the contents of the file like Store.Check, but not its pages. Model tests call it after each
-// step.
+// CheckContent verifies the contents of the file like Store.Check, but not its pages, for speed.
 func CheckContent(ctx context.Context, s *Store) (Report, error) {
 	r, err := check.Content(ctx, s.checked(0))
 	return Report(r), err

@@ -99,8 +99,7 @@ func (f *fileBench) fill(b *testing.B) (took time.Duration) {
 	return took
 }
 
-// update commits batches of updates of random pods, whose status gets the text grown. It returns the mean duration of a
-// batch.
+// update commits batches of random updates, which set the status to grown. It returns the mean duration of a batch.
 func (f *fileBench) update(b *testing.B, batches, size int, grown string) time.Duration {
 	b.Helper()
 	random := rand.New(rand.NewPCG(1, 2))

@@ -13,8 +13,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// The functions in this file read and change the stored bytes of an open store. Package internal/storetest/disk has the
-// format.
+// The functions in this file read and change the stored bytes, whose format package internal/storetest/disk has.
 
 // tamperWith runs fn on the stored bucket of c in a write transaction that bypasses the collection.
 func tamperWith(c *store.Collection, fn func(b *bolt.Bucket) error) error {

@@ -103,8 +103,7 @@ func TestStuckLock(t *testing.T) {
 	}
 }
 
-// mustBeginView begins a read transaction and pauses it. The returned function resumes and ends the transaction, and
-// returns its error.
+// mustBeginView begins and pauses a read transaction. The returned function finishes it and returns its error.
 func mustBeginView(t *testing.T, s *store.Store) func() error {
 	t.Helper()
 	begun, read, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)

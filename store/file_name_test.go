@@ -144,8 +144,7 @@ func replaced(t *testing.T) (s *store.Store, c *store.Collection, path string, b
 	return s, c, path, readFile(t, path)
 }
 
-// TestReplacedFile checks that a store whose file was replaced never writes to the other file, keeps serving its own
-// contents and reports ErrReplaced.
+// TestReplacedFile checks that a store serves its own contents and never writes to the file that replaced its own.
 func TestReplacedFile(t *testing.T) {
 	s, c, path, backup := replaced(t)
 	apply(t, c, "7", upsert("a/z", "7"))
@@ -242,8 +241,7 @@ func restrict(t *testing.T, path string, mode fs.FileMode) (restore func()) {
 	return restore
 }
 
-// TestLockedDirectory checks that a store whose directory cannot be read any more continues with its open file, and
-// logs that once.
+// TestLockedDirectory checks that a store continues, and logs once, if its directory cannot be read any more.
 func TestLockedDirectory(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "d", "s.db")
 	var logged []string
@@ -270,8 +268,7 @@ func TestLockedDirectory(t *testing.T) {
 	wantStrings(t, "the next process finds", stored(t, path), "a/x uid=uid-a/x rv=1", "a/y uid=uid-a/y rv=7", "7")
 }
 
-// TestRemovedInALockedDirectory checks that commits fail while a removed file cannot be created again, and succeed
-// afterwards.
+// TestRemovedInALockedDirectory checks that commits fail as long as a removed file cannot be created again.
 func TestRemovedInALockedDirectory(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "d", "s.db")
 	s := openAt(t, path, byHand())

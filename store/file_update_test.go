@@ -42,8 +42,7 @@ func wantFull(t *testing.T, s *store.Store, n int, err error) {
 	wantPages(t, s)
 }
 
-// TestMaxSize checks that a store at its maximum size can be read, accepts a write that needs no space, and accepts all
-// writes with a larger MaxSize.
+// TestMaxSize checks that a full store can be read, and accepts all writes with a larger MaxSize.
 func TestMaxSize(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	s := mustOpen(t, path, store.Options{MaxSize: 10 << 20})
@@ -96,8 +95,7 @@ func noSpaceErrors() []syscall.Errno {
 	return []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG}
 }
 
-// TestFailedSync checks that a commit of unknown outcome stops all writes. Reads continue with the state that bbolt
-// shows, with or without that commit.
+// TestFailedSync checks that a commit of unknown outcome stops all writes, but not reads.
 func TestFailedSync(t *testing.T) {
 	for what, test := range map[string]struct {
 		before, after error
@@ -174,8 +172,7 @@ func TestUpdateHonoursContext(t *testing.T) {
 	}
 }
 
-// TestFunctionFails checks that an error of the function in a write transaction is returned unchanged, and that the
-// transaction stores nothing.
+// TestFunctionFails checks that a write transaction returns its function's error unchanged, and stores nothing.
 func TestFunctionFails(t *testing.T) {
 	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{})
 	mine := errors.New("mine")

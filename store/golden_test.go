@@ -54,8 +54,6 @@ func goldenWidget(i int) *unstructured.Unstructured {
 
 const goldenPods, goldenWidgetCount = 12, 3
 
-// writeGolden writes the golden store: pods with an index, after updates and deletes; a custom resource; and an empty
-// collection that is complete.
 func writeGolden(t *testing.T) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "store")

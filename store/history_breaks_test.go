@@ -12,8 +12,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// reopenHistory opens the store again, with a history (the events from which serve answers watches) of at most bound
-// bytes.
+// reopenHistory opens the store with a history (the events from which serve answers watches) of at most bound bytes.
 func reopenHistory(t *testing.T, h *historyHarness, path string, bound int) {
 	t.Helper()
 	if h.store != nil {

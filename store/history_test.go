@@ -63,8 +63,7 @@ func (h *historyHarness) pod(name string) *corev1.Pod {
 		ResourceVersion: fmt.Sprint(h.rv)}}
 }
 
-// stateSize returns the size of the padding of an object at a resourceVersion, so that each state of an object has
-// another size.
+// stateSize returns the size of an object's padding at a resourceVersion, so that all states have different sizes.
 func stateSize(rv string) int {
 	n, _ := strconv.Atoi(rv)
 	return 1000 + n
@@ -288,8 +287,7 @@ func historyOutlivesRestarts(t *testing.T, rt *rapid.T) {
 		}
 		h.apply(b)
 	}
-	// broken is true if the next commit starts a new history; cut is the resourceVersion of the last commit that started a
-	// history.
+	// broken is true if the next commit starts a new history; cut is the resourceVersion of the last such commit.
 	broken, cut := false, 0
 	committed := func() {
 		if broken {

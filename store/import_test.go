@@ -76,8 +76,7 @@ func mustImport(t *testing.T, from *store.Store, path string, o store.ImportOpti
 	}
 }
 
-// TestImport checks that an imported store passes Store.Check, counts as cleanly closed, has the same collections, and
-// builds their indexes.
+// TestImport checks that an imported store passes Store.Check, counts as cleanly closed, and builds its indexes.
 func TestImport(t *testing.T) {
 	from, many, few := filled(t, store.AtOnce(store.Options{}))
 	if err := few.SetMustRelist(t.Context(), "asked to"); err != nil {
@@ -119,8 +118,7 @@ func TestImport(t *testing.T) {
 	wantSound(t, s)
 }
 
-// TestImportOfEveryForm checks imports of typed, unstructured and metadata-only objects, with compression in neither,
-// one or both of the stores.
+// TestImportOfEveryForm checks imports of typed, unstructured and metadata-only objects, compressed or not.
 func TestImportOfEveryForm(t *testing.T) {
 	for name, form := range map[string]struct {
 		example runtime.Object
@@ -296,8 +294,7 @@ func TestImportRefuses(t *testing.T) {
 	}
 }
 
-// TestImportWhereAFileIs checks that an import never overwrites a file, even a file that appears during the import, and
-// that the import locks its path.
+// TestImportWhereAFileIs checks that an import overwrites no file, not even a file that appears during the import.
 func TestImportWhereAFileIs(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	i, err := store.NewImport(t.Context(), path, store.ImportOptions{})

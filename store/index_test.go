@@ -59,8 +59,7 @@ func fill(t *testing.T, c store.Interface, n int) {
 	relist(t, c, store.ReplaceOptions{}, fmt.Sprint(n+1), items...)
 }
 
-// TestIndexAddedLate checks that an index is complete when AddIndexers returns, and that the objects keep their
-// sequence numbers.
+// TestIndexAddedLate checks that an index is complete when AddIndexers returns.
 func TestIndexAddedLate(t *testing.T) {
 	s := storetest.Open(t, store.AtOnce(store.Options{}))
 	store.NoSync(s)
@@ -162,8 +161,7 @@ func TestIndexRebuildMovesEntries(t *testing.T) {
 	}
 }
 
-// TestUnusedIndexIsRemoved checks that a stored index is removed after two starts without its use. It must survive a
-// process that adds it late.
+// TestUnusedIndexIsRemoved checks that a stored index is removed after two starts that do not use it.
 func TestUnusedIndexIsRemoved(t *testing.T) {
 	s := storetest.Open(t, store.Options{})
 	versions := map[string]string{"color": "1"}

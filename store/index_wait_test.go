@@ -34,8 +34,7 @@ func (h *blockedIndex) color(obj any) ([]string, error) {
 	return storetest.ByColor(obj)
 }
 
-// unbuilt reopens a collection of n pods, of which the first and the last are red. The build of its index "color" waits
-// until h.proceed is closed.
+// unbuilt reopens the pods of fileColored. The build of their index "color" waits until h.proceed is closed.
 func unbuilt(t *testing.T, s *store.Store, n int) (c *store.Collection, h *blockedIndex) {
 	t.Helper()
 	fileColored(t, s, n, 10)
@@ -45,8 +44,7 @@ func unbuilt(t *testing.T, s *store.Store, n int) (c *store.Collection, h *block
 	return c, h
 }
 
-// fileColored stores n pods of at least that many bytes each, and closes the collection. The first and the last pod are
-// red.
+// fileColored stores n pods of at least that many bytes. The first and the last pod are red, the others green.
 func fileColored(t *testing.T, s *store.Store, n, bytes int) {
 	t.Helper()
 	c := openPods(t, s, nil)
@@ -107,8 +105,7 @@ func TestLookUpWaitsForTheBuild(t *testing.T) {
 	})
 }
 
-// TestLookUpStopsWaiting checks that a look-up that waits for the build of an index ends when its context ends, or the
-// collection or the store is closed.
+// TestLookUpStopsWaiting checks that contexts and Close end look-ups that wait for the build of an index.
 func TestLookUpStopsWaiting(t *testing.T) {
 	for name, stop := range map[string]struct {
 		by   func(cancel func(), c *store.Collection, s *store.Store)
@@ -151,8 +148,7 @@ func TestLookUpStopsWaiting(t *testing.T) {
 	}
 }
 
-// TestLookUpWhileTheBuildFails checks that look-ups return the error for which the index could not be built, and
-// succeed once the build does.
+// TestLookUpWhileTheBuildFails checks that look-ups return the error for which the index could not be built.
 func TestLookUpWhileTheBuildFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.Open(t, byHand())
@@ -201,8 +197,7 @@ func TestLookUpWhileTheDiskHangs(t *testing.T) {
 	})
 }
 
-// TestLookUpInAReadOnlyStore checks that look-ups in an unbuilt index fail with ErrReadOnly in a read-only store, which
-// builds no index.
+// TestLookUpInAReadOnlyStore checks that look-ups in an unbuilt index fail with ErrReadOnly: no build will come.
 func TestLookUpInAReadOnlyStore(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "larder.db")
 	s := storetest.OpenFile(t, path, store.Options{})
@@ -244,8 +239,7 @@ func TestIndexesAreBuiltTogether(t *testing.T) {
 	}
 }
 
-// TestBuildHoldsOnePage checks that building an index over a large collection holds no more decoded objects in memory
-// than one page of the scan.
+// TestBuildHoldsOnePage checks that an index build holds at most one page of decoded objects in memory.
 func TestBuildHoldsOnePage(t *testing.T) {
 	for name, test := range map[string]struct{ objects, bytes, every, most int }{
 		"Small": {objects: soaked(1600, 3500), bytes: 10, every: 50, most: 1000},

@@ -34,8 +34,7 @@ func TestIndexerOfCollection(t *testing.T) {
 	}
 }
 
-// TestIndexerOfCompressedCollection runs storetest's tests of a cache.Indexer with compressed records. Dictionaries are
-// built after the first few records.
+// TestIndexerOfCompressedCollection runs storetest's tests of a cache.Indexer with compressed records.
 func TestIndexerOfCompressedCollection(t *testing.T) {
 	for when, interval := range map[string]time.Duration{"AtOnce": -1, "Late": 0} {
 		t.Run(when, func(t *testing.T) {

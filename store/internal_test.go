@@ -96,8 +96,7 @@ func TestOpenWhileRebuilding(t *testing.T) {
 	wantWritten(t, s, mustOpenInside(t, s, id, None))
 }
 
-// TestFileExchangedWhileOpening checks that a collection that is being opened while the file is replaced is opened
-// again if the new file lacks it.
+// TestFileExchangedWhileOpening checks that a collection is opened again if the file is replaced during its opening.
 func TestFileExchangedWhileOpening(t *testing.T) {
 	s, _ := openInside(t, None)
 	id := late()

@@ -57,8 +57,7 @@ func keyedReaders(t *testing.T, ix *indexer.Indexer, c store.Interface, first, l
 	readers.Wait()
 }
 
-// TestKeyedReadsDoNotGoBack checks that a reader that has read one object of a batch or list reads no older state of
-// another object in that batch or list.
+// TestKeyedReadsDoNotGoBack checks that reads by key never mix a batch or list with older states.
 func TestKeyedReadsDoNotGoBack(t *testing.T) {
 	t.Parallel()
 	const n = 40

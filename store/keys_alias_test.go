@@ -14,8 +14,7 @@ type aliased struct{ *seal.Keys }
 
 func (aliased) CurrentKey(context.Context) (string, error) { return "alias/larder", nil }
 
-// TestAliasedKeys checks a KeyProvider whose key ids are not stable: all records can be read, each open adds a data
-// key, and Rekey leaves one.
+// TestAliasedKeys checks that a KeyProvider with unstable key ids costs a data key for each open, until Rekey.
 func TestAliasedKeys(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	keys, err := seal.ParseKeys([]byte(mustKey(t, "")))

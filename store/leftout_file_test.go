@@ -18,8 +18,7 @@ import (
 // refusedPod is a pod that cannot be stored, because an index function of the collection fails on it.
 func refusedPod(key, rv string) entry.Op { return upsert(key, rv, storetest.FailLabel, "error") }
 
-// leftOutInFile returns Info.LeftOut as stored in the file: key@resourceVersion and the reason for each object that
-// could not be stored.
+// leftOutInFile returns Info.LeftOut from the file: key@resourceVersion and reason of each object left out.
 func leftOutInFile(t *testing.T, s *store.Store) (leftOut []string, more bool) {
 	t.Helper()
 	infos, err := s.Collections(context.Background())

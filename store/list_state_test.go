@@ -68,8 +68,7 @@ func TestIndexThatIsAddedDuringAList(t *testing.T) {
 	}
 }
 
-// TestIndexAfterWritesWithoutIt checks that a stored index gets the changes of a process that opened the collection
-// without that index.
+// TestIndexAfterWritesWithoutIt checks a stored index after a process that wrote without that index.
 func TestIndexAfterWritesWithoutIt(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	versions := map[string]string{"color": "1"}

@@ -12,8 +12,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(childMode) != "" {
 		os.Exit(child())
 	}
-	// With the race detector, rapid's default of 100 checks takes minutes for each model test, so they run 4. "make soak"
-	// runs 5000.
+	// With the race detector, rapid's default of 100 checks takes minutes for each model test. "make soak" runs 5000.
 	if err := flag.Set("rapid.checks", "4"); err != nil {
 		panic(err)
 	}

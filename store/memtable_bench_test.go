@@ -13,8 +13,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// BenchmarkApplyHot applies updates of single objects, to 10,000 objects in turn, and commits the remaining changes at
-// the end.
+// BenchmarkApplyHot applies updates of single objects, to 10,000 objects in turn, and commits at the end.
 func BenchmarkApplyHot(b *testing.B) {
 	for name, o := range map[string]store.Options{
 		"Late":     {},

@@ -115,8 +115,7 @@ func TestUncommittedBytes(t *testing.T) {
 	})
 }
 
-// TestManyUpdatesAreWrittenOnce checks that fifty updates of an object are committed as one record, with little more
-// I/O than one update.
+// TestManyUpdatesAreWrittenOnce checks that fifty updates of an object cost little more I/O than one update.
 func TestManyUpdatesAreWrittenOnce(t *testing.T) {
 	written := func(updates int) (bytes int64, seq uint64) {
 		s := storetest.Open(t, byHand())
@@ -152,8 +151,7 @@ func TestManyUpdatesAreWrittenOnce(t *testing.T) {
 	}
 }
 
-// TestUpdatesDuringACommit checks that if an object changes while a commit writes it, the next commit writes that
-// object and no other.
+// TestUpdatesDuringACommit checks that a commit writes only the objects that changed during the previous commit.
 func TestUpdatesDuringACommit(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	g := store.GateCommits(s)

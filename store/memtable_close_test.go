@@ -43,8 +43,7 @@ func TestCloseThatLosesChanges(t *testing.T) {
 	apply(t, again, "3", upsert("a/x", "2"), upsert("a/y", "3"))
 }
 
-// TestApplyToAClosedCollection checks that Apply fails without effect once Close of the collection has begun its
-// commit.
+// TestApplyToAClosedCollection checks that Apply fails once Close of the collection has begun its commit.
 func TestApplyToAClosedCollection(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	g := store.GateCommits(s)
@@ -125,8 +124,7 @@ func TestCollectionsCommitTogether(t *testing.T) {
 	}
 }
 
-// TestApplyDuringStoreClose checks that Apply is refused once Close has begun, so that no accepted change is lost
-// without an error.
+// TestApplyDuringStoreClose checks that no change that Apply has accepted is lost without an error.
 func TestApplyDuringStoreClose(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "larder.db")
 	s := storetest.OpenFile(t, path, byHand())

@@ -16,8 +16,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestCommitIsRetried checks that uncommitted changes stay readable while the disk is full, and that the commit is
-// retried at growing intervals.
+// TestCommitIsRetried checks that commits are retried at growing intervals, and that changes stay readable.
 func TestCommitIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.Open(t, store.Options{Logger: &quiet})
@@ -69,8 +68,7 @@ func TestCommitIsRetried(t *testing.T) {
 	})
 }
 
-// TestCommitsComeInTime checks that a commit runs a second after the first change, or earlier if CommitBytes is
-// reached.
+// TestCommitsComeInTime checks that a commit runs a second after the first change, or at CommitBytes.
 func TestCommitsComeInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.Open(t, store.Options{Logger: &quiet, CommitBytes: 6000})
@@ -221,8 +219,7 @@ func TestBackOffEndsWithSuccess(t *testing.T) {
 	})
 }
 
-// TestFullBeforeCommitBytes checks that changes at the backpressure limit are committed at once, even if CommitBytes is
-// larger.
+// TestFullBeforeCommitBytes checks that changes at the backpressure limit are committed before CommitBytes.
 func TestFullBeforeCommitBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.Open(t, byHand())

@@ -74,8 +74,7 @@ func wantObjects(t *testing.T, c *store.Collection, rv string, sums ...string) {
 	}
 }
 
-// wantIndex checks that all reads of an index return the expected contents, given for each value as storetest.Sum of
-// the objects.
+// wantIndex checks that all reads of an index return the expected objects, given for each value as storetest.Sum.
 func wantIndex(t *testing.T, c *store.Collection, index string, filed map[string][]string, more ...string) {
 	t.Helper()
 	ctx := context.Background()
@@ -108,8 +107,7 @@ func wantIndex(t *testing.T, c *store.Collection, index string, filed map[string
 	}
 }
 
-// TestReadsWhileACommitHangs checks that reads during a commit return the updates, deletes and recreated objects that
-// were applied since the commit began.
+// TestReadsWhileACommitHangs checks that reads see all changes that were applied since the commit began.
 func TestReadsWhileACommitHangs(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	g := store.GateCommits(s)
@@ -166,8 +164,7 @@ func TestReadsWhileACommitHangs(t *testing.T) {
 	storetest.Check(t, s)
 }
 
-// TestBackpressure checks that at the limit of uncommitted bytes Apply waits until the running commit or the context
-// ends.
+// TestBackpressure checks that at the limit of uncommitted bytes Apply waits for the commit or its context.
 func TestBackpressure(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	store.SetDirtyLimit(s, 1000)

@@ -156,8 +156,7 @@ func TestAddIndexersThatFailsInTheMiddle(t *testing.T) {
 			pages := 0
 			color := func(obj any) ([]string, error) {
 				if obj.(*corev1.Pod).Name == "pod01400" {
-					// The commit fails once the index is built for the file. With Residency All that is the index function's second
-					// call.
+					// The commit fails once the index is built for the file: with Residency All, at the index function's second call.
 					if pages++; residency == store.None || pages == 2 {
 						g.Fail(full)
 					}
@@ -245,8 +244,7 @@ func TestWritersWaitForAnAddedIndex(t *testing.T) {
 	}
 }
 
-// TestAddIndexersThatFails checks that a failed AddIndexers does not affect batches that are applied during or after
-// the call.
+// TestAddIndexersThatFails checks that a failed AddIndexers does not affect batches applied meanwhile.
 func TestAddIndexersThatFails(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	g := store.GateCommits(s)

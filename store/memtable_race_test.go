@@ -23,8 +23,7 @@ import (
 // soak returns n, or ten times n with LARDER_SOAK=1.
 func soak(n int) int { return soaked(n, 10*n) }
 
-// raceKeys is the number of keys. In state n all keys but one have an object, each at resourceVersion n and of color
-// n%7.
+// raceKeys is the number of keys. In state n, all keys but one have an object at resourceVersion n and of color n%7.
 const raceKeys = 9
 
 func raceKey(i int) string { return fmt.Sprintf("ns%d/pod%d", i%3, i) }
@@ -79,8 +78,7 @@ func raceState(namespace string) func(n int) []string {
 	}
 }
 
-// raceReads are different reads. Each returns the number of the state that it saw, and fails if it saw a mixture of
-// states.
+// raceReads are all kinds of read. They return the number of the state, and fail for a mixture of states.
 func raceReads(c *store.Collection) map[string]func(ctx context.Context) (int, error) {
 	return map[string]func(ctx context.Context) (int, error){
 		"List": func(ctx context.Context) (int, error) {
@@ -136,8 +134,7 @@ func raceReads(c *store.Collection) map[string]func(ctx context.Context) (int, e
 	}
 }
 
-// TestReadersDuringCommits checks that every read returns the state after some batch, and that no reader sees an older
-// state later.
+// TestReadersDuringCommits checks that no read returns a mixture of batches, or goes back to an older state.
 func TestReadersDuringCommits(t *testing.T) {
 	t.Parallel()
 	for name, o := range map[string]store.Options{

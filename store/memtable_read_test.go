@@ -30,8 +30,7 @@ func (p *pausing) Err() error {
 	return nil
 }
 
-// TestReadAcrossACommitAndAList checks that a read does not merge its memtable snapshot with objects of a list that was
-// committed after the snapshot.
+// TestReadAcrossACommitAndAList checks that a read does not merge its memtable snapshot with a later list.
 func TestReadAcrossACommitAndAList(t *testing.T) {
 	for name, held := range map[string]bool{"BeforeTheCommit": false, "DuringTheCommit": true} {
 		t.Run(name, func(t *testing.T) { testReadAcrossAList(t, held) })

@@ -16,8 +16,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestReplaceWithUncommittedChanges checks that a list is compared with uncommitted changes too, and does not wait for
-// a full or hanging disk.
+// TestReplaceWithUncommittedChanges checks that a list is compared with uncommitted changes, too.
 func TestReplaceWithUncommittedChanges(t *testing.T) {
 	ctx := context.Background()
 	s := storetest.Open(t, byHand())

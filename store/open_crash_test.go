@@ -51,8 +51,7 @@ func crashStep(tx *bolt.Tx) (n uint64, err error) {
 	return n, b.Put([]byte("n"), binary.BigEndian.AppendUint64(nil, n))
 }
 
-// crashState returns the number of the last transaction in the file. It fails if the contents are not those after that
-// transaction.
+// crashState returns the number of the last transaction, and fails if the bucket's contents do not belong to it.
 func crashState(s *store.Store) (n uint64, err error) {
 	err = store.ViewFile(context.Background(), s, func(tx *bolt.Tx) error {
 		b := tx.Bucket([]byte("chain"))

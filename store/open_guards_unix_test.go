@@ -15,8 +15,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestNotARegularFile checks that Open refuses pipes, sockets, devices and directories, and does not block on a pipe
-// without a writer.
+// TestNotARegularFile checks that Open refuses pipes, sockets, devices and directories, and never blocks.
 func TestNotARegularFile(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
@@ -43,8 +42,7 @@ func TestNotARegularFile(t *testing.T) {
 	wantNames(t, dir, "directory", "pipe", "socket")
 }
 
-// TestDamagedFileThatCannotBeMovedAside checks that the error of Open names the damage and the reason why the file
-// cannot be moved aside.
+// TestDamagedFileThatCannotBeMovedAside checks that the error of Open names the damage and why it is not moved.
 func TestDamagedFileThatCannotBeMovedAside(t *testing.T) {
 	// The file name has room for the suffix ".opening", but not for the longer suffix of a damaged file.
 	path := filepath.Join(t.TempDir(), strings.Repeat("s", 255-len(".opening")))

@@ -141,8 +141,7 @@ func TestTrimmingWithoutSpace(t *testing.T) {
 	flush(t, s)
 }
 
-// TestOpenLeavesBranchesToTheBackground checks that a cleanly closed file with more branch pages than Open verifies is
-// verified in the background.
+// TestOpenLeavesBranchesToTheBackground checks that Open verifies a bounded number of branch pages itself.
 func TestOpenLeavesBranchesToTheBackground(t *testing.T) {
 	for _, keys := range []int{10, 3000} {
 		path := filepath.Join(t.TempDir(), "store")
@@ -299,8 +298,7 @@ func TestNameWithoutRoomForATemporaryFile(t *testing.T) {
 	wantNames(t, dir)
 }
 
-// TestMarkThatIsRemovedByAnother checks that Open succeeds, and logs a line, if another program has removed the
-// ".opening" file beside the store.
+// TestMarkThatIsRemovedByAnother checks that Open only logs the loss of its ".opening" file to another program.
 func TestMarkThatIsRemovedByAnother(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	var log messages
@@ -445,8 +443,7 @@ func TestWriteToAnOverwrittenFile(t *testing.T) {
 	}
 }
 
-// TestDirectoryThatBecomesAFile checks that a store is not written while its path cannot be resolved, and is written
-// afterwards.
+// TestDirectoryThatBecomesAFile checks that a store is not written while its path cannot be resolved.
 func TestDirectoryThatBecomesAFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "d", "s.db")
 	s := openAt(t, path, byHand())
@@ -492,8 +489,7 @@ func (p *laterProvider) Unwrap(ctx context.Context, id string, wrapped []byte) (
 	return key, err
 }
 
-// TestKeyProviderThatFailsLater checks that Open's error names the failed call of the KeyProvider, and that the file
-// stays in place, unlocked.
+// TestKeyProviderThatFailsLater checks that Open names the failed call of the KeyProvider, and keeps the file.
 func TestKeyProviderThatFailsLater(t *testing.T) {
 	why := errors.New("the KMS is away")
 	e := sealing(t, mustKey(t, ""))
@@ -523,8 +519,7 @@ func TestKeyProviderThatFailsLater(t *testing.T) {
 	}
 }
 
-// TestFileThatAppearsBeforeAnImport checks that an import that waited for another process does not replace the file
-// that the other process created.
+// TestFileThatAppearsBeforeAnImport checks an import that waited for the process that created the file.
 func TestFileThatAppearsBeforeAnImport(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "store")

@@ -145,8 +145,7 @@ func TestOpenMakesAStore(t *testing.T) {
 	wantPages(t, s)
 }
 
-// TestOpenAfterCrashedCreation checks that a store can be created beside temporary files of a crashed creation and over
-// an empty file.
+// TestOpenAfterCrashedCreation checks that temporary files and an empty file do not keep a store from being created.
 func TestOpenAfterCrashedCreation(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	for _, name := range []string{path, path + disk.SuffixNew + "ABC", path + disk.SuffixNew + "DEF"} {
@@ -164,8 +163,7 @@ func TestOpenAfterCrashedCreation(t *testing.T) {
 	}
 }
 
-// TestOpenAtOnce checks that exactly one of several concurrent opens of a new store succeeds, and that the others fail
-// with ErrLocked.
+// TestOpenAtOnce checks that exactly one of several concurrent opens of a new store succeeds.
 func TestOpenAtOnce(t *testing.T) {
 	for range 8 {
 		path := filepath.Join(t.TempDir(), "store")
@@ -230,8 +228,7 @@ func TestLocked(t *testing.T) {
 	}
 }
 
-// TestOpenContext checks that a waiting open ends with its context, and that its error names the process that holds the
-// store.
+// TestOpenContext checks that the error of a canceled open names the process that holds the store.
 func TestOpenContext(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	s := mustOpen(t, path, store.Options{})
@@ -253,8 +250,7 @@ func TestOpenContext(t *testing.T) {
 	mustClose(t, mustOpen(t, path, store.Options{}))
 }
 
-// isHeldHere reports whether err says that this process itself holds the store. It is always true on other systems than
-// Linux, which do not tell.
+// isHeldHere reports whether err names this process as the holder of the store, which only Linux can tell.
 func isHeldHere(err error) bool {
 	return runtime.GOOS != "linux" || strings.Contains(err.Error(),
 		"this process has it open already: share the *Store, or close it")

@@ -11,8 +11,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestCycle checks that Open finds a branch page that points to itself. Reading it would overflow the stack and kill
-// the process.
+// TestCycle checks that Open finds a branch page that points to itself: reading it would overflow the stack.
 func TestCycle(t *testing.T) {
 	for _, clean := range []bool{false, true} {
 		path, _ := populated(t, clean)
@@ -35,8 +34,7 @@ func TestCycle(t *testing.T) {
 	}
 }
 
-// TestFreelistWithAPageInUse checks that Open finds a page in use on the freelist: the first write would overwrite that
-// page.
+// TestFreelistWithAPageInUse checks that Open finds such a page, which the first write would overwrite.
 func TestFreelistWithAPageInUse(t *testing.T) {
 	path, _ := populated(t, true)
 	data, err := os.ReadFile(path)

@@ -82,8 +82,7 @@ func TestServedAfterAnUnknownOutcome(t *testing.T) {
 	}
 }
 
-// TestInfoAdvancesWhileTheStoreHasFailed checks that Info advances with each batch even though a failed store refuses
-// to write the batch.
+// TestInfoAdvancesWhileTheStoreHasFailed checks that Info advances although a failed store refuses to write.
 func TestInfoAdvancesWhileTheStoreHasFailed(t *testing.T) {
 	s := mustOpen(t, t.TempDir()+"/store", store.Options{CommitInterval: time.Hour})
 	c := openAs(t, s, store.All)
@@ -199,8 +198,7 @@ func (c heldCodec) Decode(data []byte) (runtime.Object, error) {
 	return c.Codec.Decode(data)
 }
 
-// openSlowly opens the collection of pods. The loading of its objects into memory waits until the returned function
-// read is called.
+// openSlowly opens the collection of pods, whose objects are loaded into memory when read is called.
 func openSlowly(t *testing.T, s *store.Store) (c *store.Collection, read func()) {
 	t.Helper()
 	wait := make(chan struct{})

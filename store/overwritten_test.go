@@ -137,8 +137,7 @@ func TestOverwrittenFile(t *testing.T) {
 	}
 }
 
-// TestOverwrittenFileAtRest checks that a file copied over the open file is noticed within ten seconds, even without a
-// read or write.
+// TestOverwrittenFileAtRest checks that an overwritten file is noticed within 10 s, even without a read or write.
 func TestOverwrittenFileAtRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "s.db")

@@ -16,8 +16,7 @@ var filePageSize = defaultPageSize
 // defaultPageSize is the page size of files that package store creates.
 const defaultPageSize = 4 << 10
 
-// every is the sampling rate of test cases: with every = n, a test runs one case in n. TestOtherPageSize, which repeats
-// other tests, sets it.
+// every is the sampling rate of test cases, which TestOtherPageSize sets: a test runs one of that many cases.
 var every = 1
 
 // scaled converts a size in bytes for the default page size to the same number of pages of the tested size.

@@ -193,8 +193,7 @@ func TestFlippedBits(t *testing.T) {
 	}
 }
 
-// TestWrecked checks that Open moves truncated or zeroed files of any page size aside, and that a read-only open
-// refuses them.
+// TestWrecked checks that Open moves truncated or zeroed files of any page size aside, unless it is read-only.
 func TestWrecked(t *testing.T) {
 	path, _ := populated(t, true)
 	data, err := os.ReadFile(path)
@@ -278,8 +277,7 @@ func TestQuarantineKeepsFew(t *testing.T) {
 	}
 }
 
-// TestQuarantineAfterTheClockWasSetBack checks that the file that was moved aside last is kept although others have
-// later timestamps.
+// TestQuarantineAfterTheClockWasSetBack checks that the last damaged file is kept although others seem to be newer.
 func TestQuarantineAfterTheClockWasSetBack(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	for _, name := range []string{path, path + disk.SuffixDamaged + "29980101T000000.000000000Z",
@@ -362,8 +360,7 @@ func leafThatOpenLeaves(t *testing.T, data []byte) int {
 	return 0
 }
 
-// TestVerifyAfterUncleanClose checks that after an unclean close the background verification finds a damaged leaf and
-// stops all writes.
+// TestVerifyAfterUncleanClose checks that the background verification finds a damaged leaf and stops all writes.
 func TestVerifyAfterUncleanClose(t *testing.T) {
 	path, _ := populated(t, false)
 	data, err := os.ReadFile(path)
@@ -394,8 +391,7 @@ func TestVerifyAfterUncleanClose(t *testing.T) {
 	wantNames(t, filepath.Dir(path), "store", filepath.Base(s.Quarantined()))
 }
 
-// TestCheckFindsPages checks that a check during writes finds each leaf with a flipped bit, even if no reader would
-// notice.
+// TestCheckFindsPages checks that a check during writes finds flipped bits that no reader would notice.
 func TestCheckFindsPages(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "larder.db")
 	s := mustOpen(t, path, store.Options{})

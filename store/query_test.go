@@ -120,8 +120,7 @@ func testQueries(t *testing.T, o store.CollectionOptions, as func(*testing.T, *c
 	t.Run("View", func(t *testing.T) { storetest.RunQueries(t, v) })
 }
 
-// TestQueryOfANamespaceWithOtherKeys checks a query by namespace in a collection whose keys do not begin with the
-// namespace.
+// TestQueryOfANamespaceWithOtherKeys checks a collection whose keys do not begin with the namespace.
 func TestQueryOfANamespaceWithOtherKeys(t *testing.T) {
 	o := store.CollectionOptions{Codec: storetest.PodCodec(), Indexers: storetest.QueryIndexers,
 		KeyFunc: func(obj any) (string, error) {
@@ -168,8 +167,7 @@ func TestQueryByAFieldThatTypedObjectsDoNotHave(t *testing.T) {
 	}
 }
 
-// TestQueryMatches checks that Query.Matches accepts exactly the objects that Select returns, apart from After and
-// Limit.
+// TestQueryMatches checks that Query.Matches and Select agree, apart from After and Limit.
 func TestQueryMatches(t *testing.T) {
 	t.Parallel()
 	m, err := memory.New(storetest.Pods, store.CollectionOptions{Indexers: storetest.QueryIndexers})
@@ -235,8 +233,7 @@ func TestQueryReportsUnreadableObjects(t *testing.T) {
 	}
 }
 
-// TestEachGoesThroughManyPages checks that Each pages through a large collection and ends, even if few objects are
-// selected.
+// TestEachGoesThroughManyPages checks that Each ends even if few objects of a large collection are selected.
 func TestEachGoesThroughManyPages(t *testing.T) {
 	s := storetest.Open(t, store.Options{})
 	c := openPods(t, s, nil)

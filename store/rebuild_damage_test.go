@@ -33,8 +33,7 @@ func patch(t *testing.T, s *store.Store, change func(data []byte)) {
 	}
 }
 
-// objectPages returns the offsets of the leaf pages of the large collection, recognised by pod names that only that
-// collection has.
+// objectPages returns the offsets of the large collection's leaf pages, recognised by the names of its pods.
 func objectPages(t *testing.T, data []byte) (leaves []int) {
 	t.Helper()
 	for _, off := range pagesOf(t, data)["leaf"] {

@@ -13,8 +13,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestRebuildThatFailsLeavesTheMark checks that a failed rebuild leaves the ".opening" file beside the store, so that
-// the next process verifies the store.
+// TestRebuildThatFailsLeavesTheMark checks that the next process will verify the store after a failed rebuild.
 func TestRebuildThatFailsLeavesTheMark(t *testing.T) {
 	s, _, _ := filled(t, store.Options{})
 	failNow(t, s)

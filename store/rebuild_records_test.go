@@ -122,8 +122,7 @@ func equalKeys(t *testing.T, what string, got, want []string) {
 	}
 }
 
-// TestRefs checks that Refs returns the headers of the stored records with uncommitted changes applied, and shows when
-// an object in memory has no record.
+// TestRefs checks that Refs returns the headers of the stored records with uncommitted changes applied.
 func TestRefs(t *testing.T) {
 	ctx := context.Background()
 	s, c := filledPods(t, store.All)

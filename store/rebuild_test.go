@@ -138,8 +138,7 @@ func baseNames(paths []string) (names []string) {
 	return names
 }
 
-// TestRebuildAfterFailedSync checks that a rebuild after a failed fsync loses nothing, and that readers neither wait
-// nor fail during the rebuild.
+// TestRebuildAfterFailedSync checks that nothing is lost, and that readers do not wait for the rebuild.
 func TestRebuildAfterFailedSync(t *testing.T) {
 	s, many, few := filled(t, store.AtOnce(store.Options{}))
 	failAfterCommits(s, func() error { return syscall.EIO })
@@ -234,8 +233,7 @@ func TestRebuildEndsLists(t *testing.T) {
 	}
 }
 
-// TestRebuildFails checks that reads continue when Rebuild finds no space for a second file, and that a later Rebuild
-// succeeds.
+// TestRebuildFails checks that reads continue when Rebuild finds no space for a second file.
 func TestRebuildFails(t *testing.T) {
 	s, many, _ := filled(t, store.Options{})
 	failNow(t, s)
@@ -263,8 +261,7 @@ func TestRebuildFails(t *testing.T) {
 	wantUsable(t, s, many)
 }
 
-// TestRebuildOfAMovedStore checks a store whose file was moved away: Rebuild must not replace another file under the
-// store's name.
+// TestRebuildOfAMovedStore checks that Rebuild does not replace another file under the store's name.
 func TestRebuildOfAMovedStore(t *testing.T) {
 	s, many, _ := filled(t, store.Options{})
 	failNow(t, s)

@@ -60,8 +60,7 @@ func TestRebuildWithUncommittedChanges(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestRebuildBeforeACommitThatWaits checks that a commit that was queued behind a rebuild writes the Info of the
-// rebuilt collection.
+// TestRebuildBeforeACommitThatWaits checks that a commit queued behind a rebuild writes the rebuilt Info.
 func TestRebuildBeforeACommitThatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := mustOpen(t, t.TempDir()+"/store", store.Options{CommitInterval: time.Hour})

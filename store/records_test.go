@@ -101,8 +101,7 @@ func TestRecordsOfACompressedCollection(t *testing.T) {
 	wantRecords(t, mustRecords(t, s, pods()), 1000)
 }
 
-// TestRecordsOfADamagedCollection checks that the error of Records names the key of the damaged record, and that
-// reading can continue after that key.
+// TestRecordsOfADamagedCollection checks that reading can continue after the key that the error names.
 func TestRecordsOfADamagedCollection(t *testing.T) {
 	s, many, _ := filled(t, store.AtOnce(store.Options{}))
 	keys := objectKeys(t, many)

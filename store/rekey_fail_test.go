@@ -9,8 +9,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestRekeyThatCannotReplaceTheFile checks that after a failed Rekey the file still has the data key of its records,
-// and that later writes use this key.
+// TestRekeyThatCannotReplaceTheFile checks that the file keeps the data key of its records.
 func TestRekeyThatCannotReplaceTheFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	e := sealing(t, mustKey(t, ""))

@@ -178,8 +178,7 @@ func TestSealingOverPlainText(t *testing.T) {
 	}
 }
 
-// TestRekeyKeepsTheState checks that Rekey and Rebuild copy Info instead of computing it: Info.Newest, for example,
-// cannot be derived from the objects.
+// TestRekeyKeepsTheState matters because Info.Newest, for example, cannot be computed from the objects.
 func TestRekeyKeepsTheState(t *testing.T) {
 	for name, remake := range map[string]func(s *store.Store) error{
 		"rekey":   func(s *store.Store) error { _, err := s.Rekey(t.Context()); return err },
@@ -316,8 +315,7 @@ func TestRekeyWhileServing(t *testing.T) {
 	}
 }
 
-// TestRekeyOfAChangelog checks that tombstones are sealed, are sealed again by Rekey, and can be read by a durable
-// handler.
+// TestRekeyOfAChangelog checks that durable handlers can read tombstones that Rekey has sealed again.
 func TestRekeyOfAChangelog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	e := sealing(t, mustKey(t, ""))
@@ -359,8 +357,7 @@ func TestRekeyOfAChangelog(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestRekeyDuringAList checks that Rekey seals the changes that a running list has made visible, and that the list
-// continues.
+// TestRekeyDuringAList checks that Rekey seals the changes that a running list has already made visible.
 func TestRekeyDuringAList(t *testing.T) {
 	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{Encryption: sealing(t, mustKey(t, ""))})
 	c := mustCollection(t, s, pods())

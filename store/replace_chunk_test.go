@@ -54,8 +54,7 @@ func TestOpaqueListInterrupted(t *testing.T) {
 	}
 }
 
-// beginChunked begins a list that replaces a/00 to a/19 by c/00 to c/19 and updates b/0. Its commit takes several calls
-// of Replacement.Commit.
+// beginChunked begins a list of c/00 to c/19, instead of a/00 to a/19, whose commit takes several calls.
 func beginChunked(t *testing.T, c *store.Collection) store.Replacement {
 	t.Helper()
 	items := []entry.Op{upsert("b/0", "50")}
@@ -94,8 +93,7 @@ func names(changes []entry.Change) (out []string) {
 	return out
 }
 
-// TestCommitInChunks checks that each call of Replacement.Commit returns the changes of its step, even if the disk
-// cannot store them.
+// TestCommitInChunks checks that each call of Replacement.Commit returns its changes, even if the disk fails.
 func TestCommitInChunks(t *testing.T) {
 	ctx := context.Background()
 	s := storetest.Open(t, store.Options{Logger: &quiet})
@@ -291,8 +289,7 @@ func encodedSize(t *testing.T, codec codec.Codec, changes []entry.Change) (size 
 	return size
 }
 
-// TestCommitLimits checks how many bytes one call of Replacement.Commit returns: fewer if objects are not kept in
-// memory.
+// TestCommitLimits checks that one call of Replacement.Commit returns fewer bytes if objects are not in memory.
 func TestCommitLimits(t *testing.T) {
 	s := storetest.Open(t, store.Options{})
 	for _, test := range []struct {

@@ -103,8 +103,7 @@ func TestSkippedDuringARelist(t *testing.T) {
 	}
 }
 
-// TestStaged checks that Result.Staged distinguishes a result whose changes are held back until Commit from a result
-// without changes (issue 3).
+// TestStaged checks that Result.Staged tells changes that are held back until Commit from no changes (issue 3).
 func TestStaged(t *testing.T) {
 	ctx := context.Background()
 	m, err := memory.New(storetest.Pods, store.CollectionOptions{Indexers: byNamespaceAndColor})

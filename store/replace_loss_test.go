@@ -13,8 +13,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestRebuildWithinACommit checks a list that ends while a rebuild loses objects: either the list fails with
-// ErrReplaceLost, or MustRelist is set.
+// TestRebuildWithinACommit checks that a list fails with ErrReplaceLost, or sets MustRelist, after a lossy rebuild.
 func TestRebuildWithinACommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, many, _ := filled(t, store.Options{})
@@ -51,8 +50,7 @@ func TestRebuildWithinACommit(t *testing.T) {
 	})
 }
 
-// TestRebuildWithAnUncommittedList checks that a rebuild that loses objects sets MustRelist, even right after a list
-// whose changes are still uncommitted.
+// TestRebuildWithAnUncommittedList checks that a lossy rebuild right after an uncommitted list sets MustRelist.
 func TestRebuildWithAnUncommittedList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, many, _ := filled(t, store.Options{CommitInterval: time.Hour})
@@ -86,8 +84,7 @@ func TestRebuildWithAnUncommittedList(t *testing.T) {
 	})
 }
 
-// TestRebuildWithinAPage checks that a rebuild that loses nothing does not affect a list that handles a page or an
-// event meanwhile.
+// TestRebuildWithinAPage checks that a rebuild that loses nothing does not affect a running list.
 func TestRebuildWithinAPage(t *testing.T) {
 	for name, write := range map[string]func(r store.Replacement) error{
 		"page": func(r store.Replacement) error {

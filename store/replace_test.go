@@ -94,8 +94,7 @@ func TestRelistWritesOnlyDifferences(t *testing.T) {
 	}
 }
 
-// TestRelistDistinguishesObjectsByUID checks objects with the same key and resourceVersion but another UID, as in
-// another cluster or after a restore.
+// TestRelistDistinguishesObjectsByUID checks objects of equal key and resourceVersion, as of another cluster.
 func TestRelistDistinguishesObjectsByUID(t *testing.T) {
 	memory, err := memory.New(storetest.Pods, store.CollectionOptions{})
 	if err != nil {

@@ -90,8 +90,7 @@ func TestInfoIsNotAheadOfObjects(t *testing.T) {
 	}
 }
 
-// TestAddIndexersAfterOneThatFailed checks that AddIndexers ignores the index entries that an earlier, failed call left
-// in memory.
+// TestAddIndexersAfterOneThatFailed checks that index entries of the failed call do not stay in memory.
 func TestAddIndexersAfterOneThatFailed(t *testing.T) {
 	s := mustOpen(t, t.TempDir()+"/store", store.Options{})
 	c := openAs(t, s, store.All)
@@ -186,8 +185,7 @@ func TestWriteThroughAClosedCollection(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestIterateDoesNotGoBack checks that Iterate passes no state of an object that is older than a state that its
-// callback has already read or written.
+// TestIterateDoesNotGoBack checks that Iterate passes no older state than its callback has read or written.
 func TestIterateDoesNotGoBack(t *testing.T) {
 	for _, r := range []store.Residency{store.All, store.None} {
 		s := mustOpen(t, t.TempDir()+"/store", store.Options{})

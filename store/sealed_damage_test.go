@@ -184,8 +184,7 @@ func TestDataKeysThatAreGone(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestRebuildOfASealedStore checks that a rebuild copies good sealed records and the data keys unchanged, with
-// encryption keys and without.
+// TestRebuildOfASealedStore checks that a rebuild copies sealed records and data keys, even without encryption keys.
 func TestRebuildOfASealedStore(t *testing.T) {
 	for name, compression := range map[string]store.Compression{"plain": store.NoCompression, "zstd": store.Zstd} {
 		for _, withKeys := range []bool{true, false} {
@@ -238,8 +237,6 @@ func TestRebuildOfASealedStore(t *testing.T) {
 	}
 }
 
-// TestSealedTombstonesAndDictionariesThatWereTamperedWith checks that modified tombstones and dictionaries are damage
-// that Rebuild repairs.
 func TestSealedTombstonesAndDictionariesThatWereTamperedWith(t *testing.T) {
 	for name, change := range map[string]func(b *bolt.Bucket) error{
 		"tombstones swapped": func(b *bolt.Bucket) error {

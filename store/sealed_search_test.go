@@ -30,8 +30,7 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// hiddenWords are unique words that a test hides in objects, and then searches for in files, in all encodings that a
-// file may use.
+// hiddenWords are unique words that a test hides in objects and searches for in files, in all encodings.
 type hiddenWords struct {
 	dir   string
 	forms map[string][][]byte
@@ -49,8 +48,7 @@ func (p *hiddenWords) word(what string) string {
 	return word
 }
 
-// add registers the encodings of a word: plain, hexadecimal, and base64 at each of the three alignments. Strings in
-// msgpack are plain.
+// add registers a word's encodings: plain, as in msgpack, hexadecimal, and base64 at each of three alignments.
 func (p *hiddenWords) add(what string, word []byte) {
 	forms := [][]byte{word, []byte(hex.EncodeToString(word))}
 	for skip := range 3 {
@@ -83,8 +81,7 @@ func (p *hiddenWords) look(where string, data []byte) {
 	}
 }
 
-// whileSearching searches all files, including temporary ones, while fn runs. It returns how often it saw a file whose
-// name has the suffix.
+// whileSearching searches all files while fn runs, and counts how often it saw a file with the suffix.
 func (p *hiddenWords) whileSearching(when, suffix string, fn func()) (seen int) {
 	done := make(chan struct{})
 	var wg sync.WaitGroup

@@ -33,8 +33,7 @@ func TestIndexerOfSealedCollection(t *testing.T) {
 	}
 }
 
-// TestQueriesOfSealedCollection runs storetest's tests of queries on a sealed collection: on uncommitted changes, on
-// committed changes and on a View.
+// TestQueriesOfSealedCollection queries uncommitted changes, committed changes and a View.
 func TestQueriesOfSealedCollection(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

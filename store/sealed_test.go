@@ -99,8 +99,7 @@ func mustRead(t *testing.T, path string) []byte {
 	return data
 }
 
-// TestSealedStoreWithTheWrongKey checks that opening with a wrong key fails with ErrWrongKey, and that the file is
-// neither changed nor moved.
+// TestSealedStoreWithTheWrongKey checks that ErrWrongKey leaves the file unchanged and in place.
 func TestSealedStoreWithTheWrongKey(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "store")
@@ -137,8 +136,7 @@ func TestSealedStoreWithTheWrongKey(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestSealedStoreWithoutKeys checks that without keys sealed records are refused, other records and all names can be
-// read, and the file can be compacted.
+// TestSealedStoreWithoutKeys checks that other records and all names can be read, and the file compacted.
 func TestSealedStoreWithoutKeys(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	key := mustKey(t, "")
@@ -257,8 +255,7 @@ func (p *provider) Wrap(ctx context.Context, key []byte) (string, []byte, error)
 	return p.Keys.Wrap(ctx, key)
 }
 
-// TestKeyProvider checks that Open returns the error of a failing KeyProvider, and calls the KeyProvider only as often
-// as needed.
+// TestKeyProvider checks that Open calls the KeyProvider only as often as needed, and returns its errors.
 func TestKeyProvider(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	p := &provider{Keys: mustKeys(t, mustKey(t, ""))}
@@ -300,8 +297,7 @@ func TestKeyProvider(t *testing.T) {
 	}
 }
 
-// TestSeals checks that Secrets are sealed by default, otherwise the listed resources, and in either case any
-// collection that was sealed before.
+// TestSeals checks that Secrets are sealed by default, and collections that were sealed before in any case.
 func TestSeals(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	key := mustKey(t, "")
@@ -385,8 +381,7 @@ func TestSealedLongValues(t *testing.T) {
 	mustClose(t, s)
 }
 
-// tokenOf stores an object with this index value, and returns the token (keyed hash) that the index stores for the
-// value.
+// tokenOf stores an object with this index value, and returns its token, the keyed hash in the index.
 func tokenOf(t *testing.T, c *store.Collection, annotation, value string) (token string) {
 	t.Helper()
 	p := somePod(0)

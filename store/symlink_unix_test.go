@@ -53,8 +53,7 @@ func newLinked(t *testing.T) *linked {
 	return l
 }
 
-// still checks that the links are unchanged, that the store made no file beside them, and that the target is a regular
-// file.
+// still checks that the links are unchanged, that no file lies beside them, and that the target is a file.
 func (l *linked) still(t *testing.T) {
 	t.Helper()
 	for link, to := range l.links {
@@ -115,8 +114,7 @@ func podKeys(t *testing.T) *seal.Encryption {
 	return &seal.Encryption{Keys: keys, Resources: []schema.GroupResource{{Resource: "pods"}}}
 }
 
-// TestRekeyThroughALink checks that Rekey through a link leaves no plain text in the target and does not replace the
-// link.
+// TestRekeyThroughALink checks that Rekey leaves no plain text in the target and does not replace the link.
 func TestRekeyThroughALink(t *testing.T) {
 	for _, open := range []bool{false, true} {
 		eachLink(t, func(t *testing.T, l *linked, path string) {
@@ -154,8 +152,7 @@ func readFile(t *testing.T, path string) []byte {
 	return data
 }
 
-// TestOneStoreBehindALink checks that a link and its target cannot both be open for writing, before and after a
-// compaction.
+// TestOneStoreBehindALink checks that a link and its target cannot both be open for writing.
 func TestOneStoreBehindALink(t *testing.T) {
 	eachLink(t, func(t *testing.T, l *linked, path string) {
 		s := openAt(t, path, store.Options{})
@@ -184,8 +181,7 @@ func TestOneStoreBehindALink(t *testing.T) {
 	})
 }
 
-// TestDamageBehindALink checks that a damaged file is moved aside in the target's directory, and that the new file
-// takes the target's place.
+// TestDamageBehindALink checks that Open moves a damaged file aside and replaces it in the target's directory.
 func TestDamageBehindALink(t *testing.T) {
 	eachLink(t, func(t *testing.T, l *linked, path string) {
 		write(t, l.target, store.Options{})
@@ -268,8 +264,7 @@ func TestMarkThatIsALink(t *testing.T) {
 	}
 }
 
-// TestPathIsResolvedOnce checks that an open store stays with its file after a change of the working directory or of a
-// link.
+// TestPathIsResolvedOnce checks that an open store is indifferent to changed links and working directories.
 func TestPathIsResolvedOnce(t *testing.T) {
 	l := newLinked(t)
 	s := openAt(t, "relative", store.Options{})

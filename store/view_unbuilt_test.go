@@ -11,8 +11,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestViewOfAnUnbuiltIndex checks that a View returns an error, not a partial result, for an index that is not built
-// yet.
+// TestViewOfAnUnbuiltIndex checks that a View returns an error, not a partial result.
 func TestViewOfAnUnbuiltIndex(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
