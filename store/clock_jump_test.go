@@ -101,7 +101,7 @@ func TestClockJumps(t *testing.T) {
 	}
 }
 
-// TestClockAfterAKill matters because the age of tombstones needs a clock, which a killed process has stored only in commits.
+// TestClockAfterAKill checks that the age of tombstones includes the running time of processes that were killed.
 func TestClockAfterAKill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &jumper{path: filepath.Join(t.TempDir(), "larder.db")}
