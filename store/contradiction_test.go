@@ -213,7 +213,7 @@ func listPods(t *testing.T, c store.Interface, rv string, keys ...string) {
 	}
 }
 
-// eachCollection runs the test with a memory.Collection, and with store.Collections of each Residency.
+// eachCollection runs the test with a memory.Collection, and with a store.Collection of each Residency.
 func eachCollection(t *testing.T, test func(t *testing.T, c store.Interface)) {
 	t.Run("memory", func(t *testing.T) {
 		c, err := memory.New(storetest.Pods, store.CollectionOptions{Indexers: byNamespaceAndColor})
