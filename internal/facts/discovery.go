@@ -17,15 +17,15 @@ import (
 )
 
 const (
-	// discoveryDocument is the name of the stored document that holds a Discovery.
 	discoveryDocument = "discovery"
-	// discoveryVersion is the version of the stored Discovery. It changes with the meaning of the document, and
-	// documents of other versions are not read.
+	// discoveryVersion is the version of the JSON of a stored Discovery. Increment it when the meaning of a field changes.
+	// Discoveries of other versions are not read.
 	discoveryVersion = 2
 )
 
-// Discovery is the input of a RESTMapper: a server's groups, in its order, and all its resources, each followed by its
-// subresources. It is stored as JSON. Documents of earlier builds lack short names, categories, verbs and subresources.
+// Discovery is the input of a RESTMapper: a server's groups, in the server's order, and all its resources, each
+// followed by its subresources. It is stored as JSON. Discoveries stored by earlier builds lack short names,
+// categories, verbs and subresources.
 type Discovery struct {
 	Version int `json:"version"`
 	// Fetched is when the server answered the discovery request; zero if it has not answered.
@@ -33,9 +33,8 @@ type Discovery struct {
 	Groups  []*restmapper.APIGroupResources `json:"groups"`
 	// ETags are the ETags of the server's aggregated documents, by path. A Discovery with only some of the server's
 	// groups has none.
-	ETags map[string]string `json:"etags,omitempty"`
-	// Unavailable holds the group-versions that the server listed and could not describe.
-	Unavailable []string `json:"unavailable,omitempty"`
+	ETags       map[string]string `json:"etags,omitempty"`
+	Unavailable []string          `json:"unavailable,omitempty"`
 }
 
 // DiscoveryDocument returns the bytes of the stored discovery, which ReadDiscovery decodes; nil if none is stored.
@@ -43,7 +42,6 @@ func DiscoveryDocument(ctx context.Context, d Documents) ([]byte, error) {
 	return d.Document(ctx, discoveryDocument)
 }
 
-// ReadDiscovery returns the stored discovery of the server; nil if none is stored.
 func ReadDiscovery(ctx context.Context, d Documents) (*Discovery, error) {
 	data, err := DiscoveryDocument(ctx, d)
 	if err != nil || data == nil {
@@ -75,10 +73,8 @@ func decodeDiscovery(data []byte) (d Discovery, err error) {
 	return d, nil
 }
 
-// encode returns the discovery as JSON, the form in which it is stored.
 func (d Discovery) encode() ([]byte, error) { return json.Marshal(d) }
 
-// Put stores the discovery as a document of st.
 func (d Discovery) Put(ctx context.Context, st Store) error {
 	data, err := d.encode()
 	if err != nil {
@@ -92,7 +88,6 @@ func (d Discovery) Equal(other Discovery) bool {
 	return equality.Semantic.DeepEqual(d.Groups, other.Groups)
 }
 
-// Has reports whether the server serves the group-version.
 func (d *Discovery) Has(gv schema.GroupVersion) bool {
 	if d == nil {
 		return false
@@ -102,7 +97,6 @@ func (d *Discovery) Has(gv schema.GroupVersion) bool {
 	})
 }
 
-// Resource returns a resource of the server, and whether the server has it.
 func (d *Discovery) Resource(gvr schema.GroupVersionResource) (metav1.APIResource, bool) {
 	if d == nil {
 		return metav1.APIResource{}, false
@@ -120,8 +114,8 @@ func (d *Discovery) Resource(gvr schema.GroupVersionResource) (metav1.APIResourc
 	return metav1.APIResource{}, false
 }
 
-// Retired reports whether the server has replaced the version of a resource: its group has the resource in another
-// version, and no longer in this one.
+// Retired reports whether the server serves a resource only in other versions: its group has the resource, but not in
+// the version of gvr.
 func (d *Discovery) Retired(gvr schema.GroupVersionResource) bool {
 	if _, served := d.Resource(gvr); d == nil || served {
 		return false
@@ -137,7 +131,7 @@ func (d *Discovery) Retired(gvr schema.GroupVersionResource) bool {
 	return false
 }
 
-// DiscoveryOf returns the discovery in an answer that the server has just sent.
+// DiscoveryOf converts the server's discovery response to a Discovery.
 func DiscoveryOf(groups []*metav1.APIGroup, lists []*metav1.APIResourceList) Discovery {
 	resources := map[string][]metav1.APIResource{}
 	for _, list := range lists {
@@ -158,8 +152,8 @@ func DiscoveryOf(groups []*metav1.APIGroup, lists []*metav1.APIResourceList) Dis
 
 func now() time.Time { return time.Now().UTC().Round(0) }
 
-// Keep adds the resources that the discovery before had of the group-versions in failed, which the server cannot
-// describe now. A preferred version stays preferred.
+// Keep copies from an earlier discovery the resources of the group-versions in failed, which the server cannot describe
+// now. A preferred version stays preferred.
 func (d Discovery) Keep(before Discovery, failed map[schema.GroupVersion]error) {
 	for _, old := range before.Groups {
 		i := slices.IndexFunc(d.Groups, func(g *restmapper.APIGroupResources) bool {
@@ -182,7 +176,7 @@ func (d Discovery) Keep(before Discovery, failed map[schema.GroupVersion]error) 
 	}
 }
 
-// of returns the part of the discovery that has the groups of some group-versions, with all of their versions.
+// of returns the part of the discovery with the groups of the given group-versions, in all versions.
 func (d Discovery) of(gvs []schema.GroupVersion) Discovery {
 	d.ETags = nil
 	d.Groups = slices.DeleteFunc(slices.Clone(d.Groups), func(g *restmapper.APIGroupResources) bool {
@@ -191,7 +185,6 @@ func (d Discovery) of(gvs []schema.GroupVersion) Discovery {
 	return d
 }
 
-// mapped returns resources sorted by name, with only the fields that are stored.
 func mapped(all []metav1.APIResource) (resources []metav1.APIResource) {
 	for _, r := range all {
 		kept := metav1.APIResource{

@@ -21,15 +21,14 @@ import (
 	"github.com/larder-dev/larder/codec"
 )
 
-// errUnavailable is the reason for the missing resources of a group-version in an aggregated discovery document.
 var errUnavailable = errors.New("the API server that has it is not available")
 
-// FetchDiscovery requests the server's groups and resources. known is an earlier answer, or nil; the server does not
+// FetchDiscovery requests the server's groups and resources. known is an earlier result, or nil; the server does not
 // send its unchanged documents again.
 //
-// If an aggregated API server is down, the server names its group-versions but cannot describe them. They keep their
-// resources in known. A *discovery.ErrGroupDiscoveryFailed then names them, and the result is valid. After any other
-// error the result is invalid.
+// If an aggregated API server is down, kube-apiserver names its group-versions but cannot describe them. The result has
+// their resources from known. It is valid, and a *discovery.ErrGroupDiscoveryFailed names these group-versions. After
+// any other error the result is invalid.
 func FetchDiscovery(ctx context.Context, client rest.Interface, known *Discovery) (Discovery, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestWait)
 	defer cancel()
@@ -52,7 +51,7 @@ func FetchDiscovery(ctx context.Context, client rest.Interface, known *Discovery
 	return d, err
 }
 
-// keepFailed adds the known resources of the group-versions that the server failed to describe, and records these
+// keepFailed copies from known the resources of the group-versions that the server failed to describe, and lists these
 // group-versions in Unavailable.
 func (d *Discovery) keepFailed(known *Discovery, failed map[schema.GroupVersion]error) {
 	if known != nil {
@@ -65,7 +64,6 @@ func (d *Discovery) keepFailed(known *Discovery, failed map[schema.GroupVersion]
 	slices.Sort(d.Unavailable)
 }
 
-// unavailable returns the error that names the group-versions that the server cannot describe; nil if there are none.
 func (d *Discovery) unavailable() error {
 	if len(d.Unavailable) == 0 {
 		return nil
@@ -79,14 +77,14 @@ func (d *Discovery) unavailable() error {
 	return &discovery.ErrGroupDiscoveryFailed{Groups: failed}
 }
 
-// errNotAggregated: the server sends no aggregated discovery documents, because it is older than Kubernetes 1.30 or
-// refuses to.
+// errNotAggregated says that the server sends no aggregated discovery documents: it is older than Kubernetes 1.30, or
+// aggregation is turned off.
 var errNotAggregated = errors.New("the server's discovery is not aggregated")
 
-// aggregatedPaths are the paths of the two aggregated documents, of the core group and of all others.
+// aggregatedPaths are the paths of the two aggregated discovery documents: one for the core group and one for all other
+// groups.
 var aggregatedPaths = []string{"/api", "/apis"}
 
-// fetchAggregated returns the resources from the server's two aggregated documents.
 func fetchAggregated(ctx context.Context, c *rest.RESTClient, known *Discovery) (Discovery, error) {
 	d := Discovery{Version: discoveryVersion, Fetched: now(), ETags: map[string]string{}}
 	failed := map[schema.GroupVersion]error{}
@@ -125,7 +123,7 @@ func fetchAggregated(ctx context.Context, c *rest.RESTClient, known *Discovery) 
 }
 
 // getAggregated returns the aggregated discovery document at path and its ETag. The document is nil if the server
-// answers that it still has the given ETag.
+// answers 304 to the given ETag.
 func getAggregated(
 	ctx context.Context, c *rest.RESTClient, path, etag string,
 ) (*apidiscoveryv2.APIGroupDiscoveryList, string, error) {
@@ -141,7 +139,7 @@ func getAggregated(
 	if err != nil {
 		return nil, "", err
 	}
-	defer func() { _ = answer.Body.Close() }() // the answer was only read, so an error of closing it loses nothing
+	defer func() { _ = answer.Body.Close() }()
 	switch {
 	case answer.StatusCode == http.StatusNotModified && etag != "":
 		return nil, etag, nil
@@ -163,10 +161,10 @@ func getAggregated(
 	return &list, answer.Header.Get("ETag"), nil
 }
 
-// aggregatedKind is the part of a Content-Type that marks an aggregated document.
+// aggregatedKind occurs in the Content-Type of an aggregated discovery document.
 const aggregatedKind = "as=APIGroupDiscoveryList"
 
-// below returns the groups that the aggregated document at path, /api or /apis, contains.
+// below returns the groups that the aggregated discovery document at path, /api or /apis, contains.
 func (d *Discovery) below(path string) (all []*restmapper.APIGroupResources) {
 	for _, g := range d.Groups {
 		if pathAbove(g.Group.Name) == path {
@@ -176,7 +174,7 @@ func (d *Discovery) below(path string) (all []*restmapper.APIGroupResources) {
 	return all
 }
 
-// pathAbove returns the path of the aggregated document, /api or /apis, that contains a group.
+// pathAbove returns the path of the aggregated discovery document, /api or /apis, that contains a group.
 func pathAbove(group string) string {
 	if group == "" {
 		return aggregatedPaths[0]

@@ -19,14 +19,14 @@ import (
 	"github.com/larder-dev/larder/internal/facts"
 )
 
-// aggregated is an API server with aggregated discovery. If plain is set, it has only the older form.
+// aggregated is a fake API server. With plain set, it does not offer aggregated discovery.
 type aggregated struct {
 	mu    sync.Mutex
 	plain bool
-	// stale has the group-versions that the server cannot describe, resources the resources that it has.
-	// stale and resources hold "group/version" and "group/version/plural"; in the core group "v1/plural"
+	// stale holds the group-versions that the server cannot describe, as "apps/v1". resources holds the resources that it
+	// serves, as "apps/v1/deployments"; in the core group as "v1/pods".
 	stale, resources []string
-	answers          []string // the status and the path of each answer that the server has sent
+	answers          []string
 }
 
 func (a *aggregated) client(t *testing.T) rest.Interface {
@@ -67,7 +67,7 @@ func (a *aggregated) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.answers = append(a.answers, fmt.Sprint(status, " ", r.URL.Path))
 	w.WriteHeader(status)
 	if body != nil {
-		_ = json.NewEncoder(w).Encode(body) // an error need not be checked here, because the client notices it
+		_ = json.NewEncoder(w).Encode(body)
 	}
 }
 
@@ -103,8 +103,6 @@ func (a *aggregated) sets(t *testing.T, change func(), want ...string) {
 	change()
 }
 
-// TestFetchDiscovery checks that unchanged documents are not sent again, and that unavailable group-versions keep their
-// known resources and are named in the error.
 func TestFetchDiscovery(t *testing.T) {
 	a := &aggregated{resources: []string{"v1/pods", "apps/v1/deployments", "metrics.k8s.io/v1beta1/nodes"}}
 	client := a.client(t)
@@ -141,7 +139,6 @@ func TestFetchDiscovery(t *testing.T) {
 	has(away, "metrics.k8s.io", "v1beta1", "nodes")
 	has(away, "apps", "v1", "deployments")
 	a.sets(t, func() {}, "304 /api", "200 /apis")
-	// the resources come from the stored document, because the server does not send an unchanged document again
 	still := fetch(away, "metrics.k8s.io/v1beta1")
 	has(still, "metrics.k8s.io", "v1beta1", "nodes")
 	a.sets(t, func() { a.stale, a.resources = nil, append(a.resources, "example.com/v1/widgets") }, "304 /api", "304 /apis")

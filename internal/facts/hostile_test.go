@@ -11,14 +11,12 @@ import (
 	"github.com/larder-dev/larder/internal/facts"
 )
 
-// hostileDocument is a store of documents in which every name has the same contents.
 type hostileDocument []byte
 
 func (d hostileDocument) Documents(context.Context) ([]string, error)      { return nil, nil }
 func (d hostileDocument) Document(context.Context, string) ([]byte, error) { return d, nil }
 
-// TestSchemaOutOfProportion checks that a small document of an OpenAPI schema, or of discovery, does not expand to a
-// large one (issue 37: 762 bytes took 256 MB).
+// TestSchemaOutOfProportion cites issue 37: decompressing a schema of 762 bytes took 256 MB.
 func TestSchemaOutOfProportion(t *testing.T) {
 	w, err := zstd.NewWriter(nil)
 	if err != nil {

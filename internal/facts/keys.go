@@ -7,7 +7,6 @@ import (
 	"time"
 )
 
-// keysDocument is the name of the stored document that holds Keys.
 const keysDocument = "service-account-keys"
 
 // IsKeys reports whether the document with this name holds Keys. An attacker who writes Keys can make tokens for any
@@ -23,11 +22,10 @@ type Keys struct {
 	// Cluster is the id of the server's cluster, as in entry.Attributes; empty if unknown. A token of this cluster must
 	// not give access to objects of another.
 	Cluster string `json:"cluster,omitempty"`
-	// Fetched is when the server was last asked for the keys.
+	// Fetched is when the keys were last requested.
 	Fetched time.Time `json:"fetched"`
 }
 
-// ReadKeys returns the stored keys of the cluster; nil if none are stored.
 func ReadKeys(ctx context.Context, d Documents) (*Keys, error) {
 	data, err := d.Document(ctx, keysDocument)
 	if err != nil || data == nil {

@@ -19,7 +19,7 @@ type Order struct {
 	version map[schema.GroupVersion]int
 }
 
-// Order returns the order in which the server lists its groups and versions. d may be nil, which is an unknown server.
+// Order returns the order in which the server lists its groups and versions. A nil Discovery is an unknown server.
 func (d *Discovery) Order() Order {
 	o := Order{group: map[string]int{}, version: map[schema.GroupVersion]int{}}
 	if d == nil {
@@ -38,7 +38,6 @@ func (d *Discovery) Order() Order {
 	return o
 }
 
-// Groups compares two groups by their order, for sorting.
 func (o Order) Groups(a, b string) int {
 	if a == b {
 		return 0
@@ -52,7 +51,6 @@ func (o Order) Groups(a, b string) int {
 	return cmp.Or(usualRank(a)-usualRank(b), strings.Compare(a, b))
 }
 
-// Versions compares two versions of one group by their order, for sorting.
 func (o Order) Versions(a, b schema.GroupVersion) int {
 	if o.version[a] != o.version[b] {
 		return ranked(o.version[a], o.version[b])
@@ -60,7 +58,6 @@ func (o Order) Versions(a, b schema.GroupVersion) int {
 	return -version.CompareKubeAwareVersionStrings(a.Version, b.Version)
 }
 
-// Resources compares resources of the same name. A resource in the preferred version of a group precedes all others.
 func (o Order) Resources(a, b schema.GroupVersionResource) int {
 	return cmp.Or(o.tier(a.GroupVersion())-o.tier(b.GroupVersion()), o.Groups(a.Group, b.Group),
 		o.Versions(a.GroupVersion(), b.GroupVersion()))

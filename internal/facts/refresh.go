@@ -27,8 +27,7 @@ const (
 	// 1.6 MB, so schemaWait allows for a connection with 1 KB a second.
 	requestWait, schemaWait = 2 * time.Minute, 30 * time.Minute
 	// discoveryFor is the age at which stored discovery is requested again although the server's version is the same.
-	// missingFor is the age at which it is requested if it lacks a group-version of Ask.Of, which the server may have
-	// removed.
+	// missingFor is that age for a discovery that lacks a group-version of Ask.Of, which the server may have removed.
 	discoveryFor, missingFor = 7 * 24 * time.Hour, 24 * time.Hour
 )
 
@@ -36,13 +35,11 @@ const (
 type Store interface {
 	Documents
 	PutDocument(ctx context.Context, name string, data []byte) error
-	// DeleteDocument removes the document with this name. It does nothing if there is none.
 	DeleteDocument(ctx context.Context, name string) error
 }
 
 // Ask says which facts Refresh requests.
 type Ask struct {
-	// Client is any REST client of the server.
 	Client rest.Interface
 	// Cluster is the id of the server's cluster, as in entry.Attributes; empty if unknown. Stored keys of another
 	// cluster are deleted.
@@ -52,15 +49,15 @@ type Ask struct {
 	// Schemas requests schemas. If it is false, stored schemas of Of are kept unchanged.
 	Schemas bool
 	// Hash returns the server's hash of a group-version's schema; empty if the server has none. If Hash is nil, each
-	// Refresh requests the server's index, of about 10 KB. See requests.Schemas.
+	// Refresh requests the server's index of schemas, of about 10 KB. See requests.Schemas.
 	Hash func(ctx context.Context, gv schema.GroupVersion) (string, error)
-	// Unstored holds the hashes of schemas that could not be stored, because the disk is full, they are too large, or
-	// the connection is too slow. Refresh adds to the map, and does not request these schemas again. May be nil.
+	// Unstored holds the hashes of schemas that could not be stored, because the disk is full, they are too large, or the
+	// connection is too slow. Refresh adds to the map, and does not request these schemas again. Unstored may be nil.
 	Unstored map[schema.GroupVersion]string
 }
 
 // Refresh requests facts from the server, and stores them if they have changed. If the server refuses a request, the
-// stored fact stays unchanged; refused keys are no error, since not every user may read them. Stored keys that are
+// stored fact stays unchanged. Refused keys are no error, since not every user may read them. Stored keys that are
 // damaged, or of another cluster, are removed. The error joins all failures: other facts may have been stored.
 func Refresh(ctx context.Context, st Store, a Ask) error {
 	r := &refresh{Ask: a, st: st}
@@ -69,23 +66,21 @@ func Refresh(ctx context.Context, st Store, a Ask) error {
 		err := step(ctx)
 		errs = append(errs, err)
 		if err != nil && (ctx.Err() != nil || limiter.Unanswered(err)) {
-			// the server does not answer or ctx has ended, so the other requests would fail, too
+			// The server does not answer or ctx has ended, so the other requests would fail, too.
 			break
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// refresh is the state of one call of Refresh.
 type refresh struct {
 	Ask
 	st Store
-	// upgraded is true if the server is of another cluster, or of another version, than the stored facts.
+	// upgraded says that the server is of another cluster, or of another version, than the stored facts.
 	upgraded bool
 	encoder  *zstd.Encoder // compresses schemas; nil until the first schema is stored
 }
 
-// get returns the server's answer to a GET of path. accept is the media type that it requests.
 func (r *refresh) get(ctx context.Context, path, accept string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestWait)
 	defer cancel()
@@ -100,7 +95,7 @@ func (r *refresh) get(ctx context.Context, path, accept string) ([]byte, error) 
 }
 
 // forget removes the stored keys if they are of another cluster, because the new cluster may refuse to return its keys.
-// The other facts are replaced later.
+// The server's answers replace the other facts.
 func (r *refresh) forget(ctx context.Context) error {
 	stored, err := ReadKeys(ctx, r.st)
 	if err == nil && (stored == nil || stored.Cluster == r.Cluster || stored.Cluster == "" || r.Cluster == "") {
@@ -119,7 +114,7 @@ func (r *refresh) version(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	stored, err := ReadVersion(ctx, r.st) // an unreadable version is treated like a missing one: it is replaced
+	stored, err := ReadVersion(ctx, r.st) // an unreadable version counts as a missing one and is replaced
 	if err == nil && stored != nil && *stored == *now {
 		return nil
 	}
@@ -143,8 +138,8 @@ func (r *refresh) discovery(ctx context.Context) error {
 	return d.Put(ctx, r.st)
 }
 
-// keys requests and stores the keys that sign the tokens of service accounts. It does nothing if the server refuses: by
-// default only service accounts and administrators may read the keys.
+// keys requests and stores the keys that sign the tokens of service accounts. A refusal is no error: by default only
+// service accounts and administrators may read the keys.
 func (r *refresh) keys(ctx context.Context) error {
 	const discoveryPath, keysPath = "/.well-known/openid-configuration", "/openid/v1/jwks"
 	about, err := r.get(ctx, discoveryPath, runtime.ContentTypeJSON)
@@ -176,15 +171,13 @@ func (r *refresh) keys(ctx context.Context) error {
 	return r.st.PutDocument(ctx, keysDocument, data)
 }
 
-// refused reports whether err says that the client may not read a document, or that the server does not have it.
 func refused(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsNotFound(err)
 }
 
-// schemas requests and stores the schemas that have changed. It removes stored schemas of group-versions that are not
-// in Of.
+// schemas requests and stores changed schemas. It removes stored schemas of group-versions that are not in Of.
 func (r *refresh) schemas(ctx context.Context) error {
-	stored, err := readHashes(ctx, r.st) // unreadable schemas are not in stored, so they are requested again
+	stored, err := readHashes(ctx, r.st)
 	if stored == nil {
 		return err
 	}
@@ -204,8 +197,8 @@ func (r *refresh) schemas(ctx context.Context) error {
 	return errors.Join(append(errs, err)...)
 }
 
-// changed returns the group-versions in Of whose schema may differ from the stored one. If Ask.Hash is nil, it returns
-// all.
+// changed returns the group-versions in Of whose schema may differ from the stored schema. If Ask.Hash is nil, it
+// returns all of them.
 func (r *refresh) changed(
 	ctx context.Context, stored map[schema.GroupVersion]string,
 ) (all []schema.GroupVersion, err error) {
@@ -226,7 +219,6 @@ func (r *refresh) changed(
 	return all, nil
 }
 
-// fetch requests the schemas of the group-versions in all, at the URLs in the server's index, and stores them.
 func (r *refresh) fetch(ctx context.Context, all []schema.GroupVersion, stored map[schema.GroupVersion]string) error {
 	listing, cancel := context.WithTimeout(ctx, requestWait)
 	defer cancel()
@@ -251,7 +243,7 @@ func (r *refresh) fetch(ctx context.Context, all []schema.GroupVersion, stored m
 		}
 		errs = append(errs, err)
 		if err != nil && (ctx.Err() != nil || limiter.Unanswered(err) && !apierrors.IsServiceUnavailable(err)) {
-			break // a 503 is no reason to stop: only the aggregated API server of this group-version is down
+			break // a 503 does not end the loop: only the aggregated API server of this group-version is down
 		}
 	}
 	return errors.Join(errs...)
@@ -277,7 +269,6 @@ func (r *refresh) fetchOne(
 	return nil
 }
 
-// putSchema compresses an OpenAPI schema and stores it.
 func (r *refresh) putSchema(ctx context.Context, gv schema.GroupVersion, hash string, data []byte) error {
 	if !json.Valid(data) {
 		return errors.New("it is no JSON")

@@ -25,11 +25,11 @@ var (
 	goneV1  = schema.GroupVersion{Group: "gone.example.com", Version: "v1"}
 )
 
-// first are the paths that a refresh requests if nothing is stored, except those of schemas.
+// first are the paths that facts.Refresh requests if nothing is stored, except those of schemas.
 var first = []string{".well-known/openid-configuration", "api", "api/v1", "apis", "apis/apps/v1", "apis/batch/v1",
 	"apis/batch/v1beta1", "openid/v1/jwks", "version"}
 
-// always are the paths that a refresh requests even if everything is stored and unchanged.
+// always are the paths that facts.Refresh requests even if everything is stored and unchanged.
 var always = []string{".well-known/openid-configuration", "openid/v1/jwks", "version"}
 
 func openStore(t *testing.T) *store.Store {
@@ -50,7 +50,6 @@ func openStore(t *testing.T) *store.Store {
 	return st
 }
 
-// asks calls Refresh, and fails the test unless the server receives exactly the wanted requests.
 func (a *api) asks(t *testing.T, st facts.Store, ask facts.Ask, want ...string) {
 	t.Helper()
 	a.asked()
@@ -65,7 +64,6 @@ func (a *api) asks(t *testing.T, st facts.Store, ask facts.Ask, want ...string) 
 
 func with(all []string, more ...string) []string { return append(slices.Clone(all), more...) }
 
-// TestRefresh checks the requests of the first refresh, and that later ones request only facts that have changed.
 func TestRefresh(t *testing.T) {
 	a, st := newAPI(), openStore(t)
 	ask := facts.Ask{Client: a.client(t), Of: []schema.GroupVersion{coreV1, appsV1, goneV1}, Schemas: true,
@@ -80,7 +78,7 @@ func TestRefresh(t *testing.T) {
 		}}
 	a.asks(t, st, ask, with(first, "openapi/v3", "openapi/v3/api/v1", "openapi/v3/apis/apps/v1")...)
 	a.asks(t, st, ask, always...)
-	age(t, st, 25*time.Hour) // older than a day, since a group-version that was missing may be served by now
+	age(t, st, 25*time.Hour) // a group-version that was missing a day ago may be served by now
 	a.asks(t, st, ask, first...)
 	ask.Of = ask.Of[:2]
 	age(t, st, 25*time.Hour)
@@ -134,7 +132,6 @@ func TestRefresh(t *testing.T) {
 	wantSchemas(t, st, map[schema.GroupVersion]string{appsV1: "B2", batchV1: "C1"})
 }
 
-// age sets back the time at which the stored discovery was fetched.
 func age(t *testing.T, st *store.Store, by time.Duration) {
 	t.Helper()
 	d, err := facts.ReadDiscovery(t.Context(), st)
@@ -147,7 +144,6 @@ func age(t *testing.T, st *store.Store, by time.Duration) {
 	}
 }
 
-// wantSchemas fails the test unless exactly the schemas in want are stored.
 func wantSchemas(t *testing.T, st facts.Documents, want map[schema.GroupVersion]string) {
 	t.Helper()
 	s, err := facts.Read(t.Context(), st)
@@ -166,8 +162,8 @@ func wantSchemas(t *testing.T, st facts.Documents, want map[schema.GroupVersion]
 	}
 }
 
-// TestRefreshByTheIndex checks that without Ask.Hash the hashes are taken from the index, and that a server may have
-// none.
+// TestRefreshByTheIndex checks that without Ask.Hash the hashes are taken from the server's index of schemas. The index
+// may lack hashes.
 func TestRefreshByTheIndex(t *testing.T) {
 	a, m := newAPI(), facts.Memory{}
 	ask := facts.Ask{Client: a.client(t), Of: []schema.GroupVersion{coreV1, appsV1}, Schemas: true}
@@ -182,8 +178,8 @@ func TestRefreshByTheIndex(t *testing.T) {
 	}
 }
 
-// TestOtherCluster checks that the keys of another cluster are deleted at once, even if the new cluster refuses to
-// return its keys, and that discovery is requested.
+// TestOtherCluster checks that the stored keys of another cluster are deleted at once, even if the new cluster refuses
+// to return its keys. Discovery is then requested again.
 func TestOtherCluster(t *testing.T) {
 	a, m := newAPI(), facts.Memory{}
 	ask := facts.Ask{Client: a.client(t), Of: []schema.GroupVersion{appsV1}, Cluster: "one"}
@@ -206,7 +202,6 @@ func TestOtherCluster(t *testing.T) {
 	}
 }
 
-// full is a store of documents that refuses schemas as if the disk were full.
 type full struct{ facts.Memory }
 
 var errFull = errors.New("no space")
@@ -218,7 +213,6 @@ func (f full) PutDocument(ctx context.Context, name string, data []byte) error {
 	return f.Memory.PutDocument(ctx, name, data)
 }
 
-// TestUnstored checks that a schema that cannot be stored is not requested again until it changes.
 func TestUnstored(t *testing.T) {
 	a, st := newAPI(), full{facts.Memory{}}
 	ask := facts.Ask{Client: a.client(t), Of: []schema.GroupVersion{appsV1}, Schemas: true,
@@ -237,8 +231,7 @@ func TestUnstored(t *testing.T) {
 	}
 }
 
-// TestRefused checks that facts that the server refuses to return stay unchanged, and that only refused keys are no
-// error.
+// TestRefused checks that facts that the server refuses to return stay unchanged, and that refused keys are no error.
 func TestRefused(t *testing.T) {
 	for _, tc := range []struct {
 		path  string
@@ -288,7 +281,6 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestDown checks that a refresh sends a single request to a server that does not answer.
 func TestDown(t *testing.T) {
 	a, st := newAPI(), openStore(t)
 	a.change(func(a *api) { a.down = true })
@@ -311,7 +303,6 @@ func TestDown(t *testing.T) {
 	}
 }
 
-// TestPartOfDiscovery checks that known resources are kept for a group-version whose own server does not answer.
 func TestPartOfDiscovery(t *testing.T) {
 	a, m := newAPI(), facts.Memory{}
 	ask := facts.Ask{Client: a.client(t), Of: []schema.GroupVersion{batchV1}}
@@ -328,8 +319,8 @@ func TestPartOfDiscovery(t *testing.T) {
 	}
 }
 
-// TestUnreadable checks that Read reports unreadable documents and returns the facts in all other documents, and that a
-// refresh requests the unreadable documents again.
+// TestUnreadable checks that facts.Read reports unreadable documents and returns all other facts. facts.Refresh then
+// requests the unreadable documents again.
 func TestUnreadable(t *testing.T) {
 	a, m := newAPI(), facts.Memory{}
 	ask := facts.Ask{Client: a.client(t), Of: []schema.GroupVersion{coreV1, appsV1}, Schemas: true}
@@ -361,7 +352,8 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// TestVersionAsText checks that a server version that another program stored as plain text, such as v1.36.3, is read.
+// TestVersionAsText checks that a server version that another program stored as plain text, such as v1.36.3, can be
+// read.
 func TestVersionAsText(t *testing.T) {
 	v, err := facts.ReadVersion(t.Context(), facts.Memory{store.DocumentServerVersion: []byte("v1.36.3\n")})
 	if err != nil || v.GitVersion != "v1.36.3" || v.Major != "1" || v.Minor != "36" {
@@ -369,7 +361,6 @@ func TestVersionAsText(t *testing.T) {
 	}
 }
 
-// TestCarried checks which documents with facts about the server a snapshot contains.
 func TestCarried(t *testing.T) {
 	a, m := newAPI(), facts.Memory{"program's": []byte("own"), "openapi/nonsense": nil, "openapi/apis/apps": nil}
 	ask := facts.Ask{Client: a.client(t), Of: []schema.GroupVersion{coreV1, appsV1, batchV1}, Schemas: true}

@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// maxSchema is the maximum size in bytes of a schema that is read; Kubernetes' largest has 1.6 MB. A schema of n
-// compressed bytes may have at most leastSchema + maxSchemaRatio*n bytes. Servers' schemas compress to a tenth or less,
-// and a document of some hundred bytes must not cost megabytes for each request.
+// maxSchema is the maximum size in bytes of a schema that is read; Kubernetes' largest schema has 1.6 MB. A schema of n
+// compressed bytes may decompress to at most leastSchema + maxSchemaRatio*n bytes. Servers' schemas compress to a tenth
+// or less, and a document of some hundred bytes must not cost megabytes for each request.
 const (
 	maxSchema      = 32 << 20
 	leastSchema    = 1 << 20
@@ -19,8 +19,8 @@ const (
 )
 
 // OpenAPI returns the OpenAPI v3 document of a group-version, in JSON and byte for byte as the server sent it, and the
-// server's hash of it. The document is nil if it is not stored. hold, if not nil, is called with the size of the
-// document before it is decompressed; if it fails, OpenAPI returns its error.
+// server's hash of it. The document is nil if it is not stored. hold may be nil. Otherwise OpenAPI calls hold with the
+// size of the document before decompressing it, and returns the error of hold.
 func OpenAPI(ctx context.Context, d Documents, gv schema.GroupVersion, hold func(bytes int) error) (
 	document []byte, hash string, err error,
 ) {
@@ -57,7 +57,7 @@ func sizeOfSchema(compressed []byte) int {
 	return int(h.FrameContentSize)
 }
 
-// readSchema returns the hash of a stored schema, and the schema as a zstd frame, which is nil if none is stored.
+// readSchema returns the hash of a stored schema, and the schema as a zstd frame, which is nil if no schema is stored.
 func readSchema(ctx context.Context, d Documents, gv schema.GroupVersion) (hash string, compressed []byte, err error) {
 	data, err := d.Document(ctx, schemaPrefix+pathOf(gv))
 	if err != nil || data == nil {
@@ -70,18 +70,16 @@ func readSchema(ctx context.Context, d Documents, gv schema.GroupVersion) (hash 
 	return string(before), compressed, nil
 }
 
-// encoderWindow is the window size of the zstd encoder for schemas. A larger window would make schemas little smaller,
-// and its tables would be most of the memory of a small mirror. The same holds for zstd's best compression level, which
+// encoderWindow is the window size, in bytes, of the zstd encoder for schemas. A larger window makes schemas hardly
+// smaller, but takes most of the memory of a small mirror. The same holds for zstd's best compression level, which
 // makes schemas 5% smaller.
 const encoderWindow = 512 << 10
 
-// newSchemaEncoder returns a zstd encoder for schemas. Its tables take some MiB of memory.
 func newSchemaEncoder() (*zstd.Encoder, error) {
 	return zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedBetterCompression),
 		zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(encoderWindow))
 }
 
-// encodeSchema returns the stored form of a schema: its hash, a line feed and the schema as a zstd frame.
 func encodeSchema(w *zstd.Encoder, hash string, document []byte) []byte {
 	return w.EncodeAll(document, append([]byte(hash), '\n'))
 }

@@ -10,11 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 )
 
-// Documents reads documents by name. It is a *store.Store or a *snapshot.File.
 type Documents interface {
-	// Documents returns the names of all documents, sorted.
+	// Documents returns the sorted names of all documents.
 	Documents(ctx context.Context) ([]string, error)
-	// Document returns the content of a document; nil if there is none of that name.
+	// Document returns the content of a document; nil if no document has that name.
 	Document(ctx context.Context, name string) ([]byte, error)
 }
 
@@ -22,13 +21,14 @@ type Documents interface {
 type Server struct {
 	Version   *version.Info
 	Discovery *Discovery
-	// Schemas has the group-versions whose OpenAPI document is stored, with the server's hash of it. See OpenAPI.
+	// Schemas has the group-versions whose OpenAPI document is stored, with the server's hash of the document. See
+	// OpenAPI.
 	Schemas map[schema.GroupVersion]string
 	Keys    *Keys
 }
 
 // Read returns the facts in the documents. If some documents cannot be read, it returns an error together with the
-// facts in the others.
+// facts in the readable documents.
 func Read(ctx context.Context, d Documents) (s Server, err error) {
 	var errs [4]error
 	s.Version, errs[0] = ReadVersion(ctx, d)
@@ -38,7 +38,6 @@ func Read(ctx context.Context, d Documents) (s Server, err error) {
 	return s, errors.Join(errs[:]...)
 }
 
-// readHashes returns the hash of each stored schema.
 func readHashes(ctx context.Context, d Documents) (map[schema.GroupVersion]string, error) {
 	names, err := d.Documents(ctx)
 	if err != nil {
@@ -62,8 +61,8 @@ func readHashes(ctx context.Context, d Documents) (map[schema.GroupVersion]strin
 }
 
 // Carried returns the names of the documents that a snapshot contains if it has collections of the given
-// group-versions: the schemas of these, and all facts that are no schemas. If redacted is true, the keys are excluded,
-// because their issuer identifies the cluster.
+// group-versions: the schemas of these group-versions, and all facts that are no schemas. If redacted is true, the keys
+// are excluded, because their issuer identifies the cluster.
 func Carried(ctx context.Context, d Documents, of []schema.GroupVersion, redacted bool) ([]string, error) {
 	names, err := d.Documents(ctx)
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
@@ -79,7 +78,7 @@ func Carried(ctx context.Context, d Documents, of []schema.GroupVersion, redacte
 }
 
 // Carry returns the contents of a document for a snapshot with collections of the given group-versions. It reduces
-// discovery to their groups. It returns nil if the document no longer exists.
+// discovery to the groups of these versions. It returns nil if the document no longer exists.
 func Carry(ctx context.Context, d Documents, name string, of []schema.GroupVersion) ([]byte, error) {
 	data, err := d.Document(ctx, name)
 	if err != nil || data == nil || name != discoveryDocument {
@@ -92,7 +91,6 @@ func Carry(ctx context.Context, d Documents, name string, of []schema.GroupVersi
 	return all.of(of).encode()
 }
 
-// schemaPrefix begins the names of documents with schemas.
 const schemaPrefix = "openapi/"
 
 // pathOf returns the path of a group-version in the index of OpenAPI schemas, such as api/v1 and apis/apps/v1.
@@ -103,8 +101,6 @@ func pathOf(gv schema.GroupVersion) string {
 	return "apis/" + gv.Group + "/" + gv.Version
 }
 
-// groupVersionOf returns the group-version whose schema the document with this name holds. ok is false if the document
-// is no schema.
 func groupVersionOf(name string) (gv schema.GroupVersion, ok bool) {
 	path, ok := strings.CutPrefix(name, schemaPrefix)
 	if !ok {

@@ -22,12 +22,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // api is a fake API server with discovery, schemas and service-account keys.
 type api struct {
 	mu       sync.Mutex
-	version  string            // its version; guarded by mu, like all fields below
-	hashes   map[string]string // the hash of each schema by path; "" leaves the hash out of the index
-	keys     string            // the id of its signing key
+	version  string
+	hashes   map[string]string // by path; an empty hash is left out of the index
+	keys     string
 	down     bool
-	refuses  map[string]int // the status with which a path is refused, by path
-	requests map[string]int // the number of requests by path, since the last call of asked
+	refuses  map[string]int
+	requests map[string]int
 	groups   []metav1.APIGroup
 }
 
@@ -45,7 +45,6 @@ func newAPI() *api {
 		groups: []metav1.APIGroup{group("apps", "v1"), group("batch", "v1", "v1beta1")}}
 }
 
-// client starts the fake API server and returns a client of it.
 func (a *api) client(t *testing.T) rest.Interface {
 	t.Helper()
 	s := httptest.NewServer(a)
@@ -57,14 +56,12 @@ func (a *api) client(t *testing.T) rest.Interface {
 	return d.RESTClient()
 }
 
-// change calls fn with mu held, so that fn can change the fake server.
 func (a *api) change(fn func(a *api)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	fn(a)
 }
 
-// asked returns the paths that were requested since its last call, sorted.
 func (a *api) asked() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -73,7 +70,6 @@ func (a *api) asked() []string {
 	return paths
 }
 
-// document returns the OpenAPI schema that the fake server has of a group-version.
 func document(path, hash string) string {
 	return fmt.Sprintf(`{"openapi":"3.0.0","path":%q,"hash":%q,"schemas":%q}`, path, hash, strings.Repeat("schema", 100))
 }

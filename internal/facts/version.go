@@ -14,7 +14,6 @@ import (
 // versionDocument is the name of the stored document with the server's version. It equals store.DocumentServerVersion.
 const versionDocument = "server-version"
 
-// ReadVersion returns the stored version of the server; nil if none is stored.
 func ReadVersion(ctx context.Context, d Documents) (*version.Info, error) {
 	data, err := d.Document(ctx, versionDocument)
 	if err != nil || len(data) == 0 {
@@ -23,7 +22,6 @@ func ReadVersion(ctx context.Context, d Documents) (*version.Info, error) {
 	return ParseVersion(data)
 }
 
-// ParseVersion parses the content of the document with the server's version.
 func ParseVersion(data []byte) (*version.Info, error) {
 	text := strings.TrimSpace(string(data))
 	if !strings.HasPrefix(text, "{") {
@@ -36,7 +34,7 @@ func ParseVersion(data []byte) (*version.Info, error) {
 	return &info, nil
 }
 
-// VersionOf returns a version.Info with the fields that follow from a version such as v1.36.3.
+// VersionOf returns a version.Info with the fields that can be derived from a version such as v1.36.3.
 func VersionOf(gitVersion string) *version.Info {
 	info := &version.Info{GitVersion: gitVersion}
 	if v, err := utilversion.ParseGeneric(gitVersion); err == nil {

@@ -83,7 +83,8 @@ func listenAside(path string) (net.Listener, error) {
 	return &listener{UnixListener: l, path: path}, nil
 }
 
-// listenAt listens at path itself, on Windows, where the access list of the directory protects the socket.
+// listenAt listens at path without a private directory. On Windows the access list of the directory protects the
+// socket.
 func listenAt(path string) (net.Listener, error) {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -96,17 +97,15 @@ func listenAt(path string) (net.Listener, error) {
 	return &listener{UnixListener: l, path: path}, nil
 }
 
-// listener is a net.Listener that removes its socket when it is closed.
 type listener struct {
 	*net.UnixListener
 	path string
 }
 
-// Close implements net.Listener.
 func (l *listener) Close() error {
 	err := l.UnixListener.Close()
 	if errors.Is(err, net.ErrClosed) {
-		return err // an earlier Close has removed it, and a new socket may have its name
+		return err // the first Close has removed the file, and a new socket may have its name
 	}
 	if rmErr := os.Remove(l.path); rmErr != nil && !errors.Is(rmErr, fs.ErrNotExist) {
 		return errors.Join(err, rmErr)
@@ -125,8 +124,6 @@ func isSocket(info fs.FileInfo) bool {
 // root, this process's user, and the owner of the store's file. In a shared directory any user can place a socket.
 var ErrOtherUser = errors.New("its process is of another user, who does not own the store")
 
-// dial connects to the socket at path, beside a store. It fails with ErrOtherUser if the socket's process runs as a
-// user that is not trusted.
 func dial(ctx context.Context, path, storePath string) (net.Conn, error) {
 	short, release, err := shortPath(path)
 	if err != nil {
@@ -147,7 +144,6 @@ func dial(ctx context.Context, path, storePath string) (net.Conn, error) {
 	return c, nil
 }
 
-// fileOwner returns the owner of the file whose Stat returned info and err. known is false if there is no file.
 func fileOwner(info fs.FileInfo, err error) (uid int, known bool) {
 	if err != nil {
 		return 0, false
@@ -155,9 +151,9 @@ func fileOwner(info fs.FileInfo, err error) (uid int, known bool) {
 	return owner.Of(info)
 }
 
-// shortPath returns a path that leads to the same socket and is short enough for an address: path itself, or a path
-// through a temporary link to its directory. release removes the link. It is only needed to listen or connect, not by
-// an open socket.
+// shortPath returns a path that leads to the same socket as path and is short enough for an address: path, or a path
+// through a temporary link to its directory. release removes the link. An open socket does not need the link; only
+// listening and connecting do.
 func shortPath(path string) (short string, release func(), err error) {
 	if len(path) <= maxSocketPath {
 		return path, func() {}, nil

@@ -39,7 +39,6 @@ func TestSocketPathFollowsLinks(t *testing.T) {
 	}
 }
 
-// TestLongPaths checks that Listen and Dial work for stores with long directories and long names.
 func TestLongPaths(t *testing.T) {
 	deep := filepath.Join(t.TempDir(), strings.Repeat("d", 120), strings.Repeat("e", 120))
 	if err := os.MkdirAll(deep, 0o700); err != nil {
@@ -96,7 +95,6 @@ func TestListenModeAndLeftovers(t *testing.T) {
 	onlyRemains(t, dir)
 }
 
-// TestListenTakesOverAStaleSocket checks that Listen replaces the socket that a killed larder sync has left.
 func TestListenTakesOverAStaleSocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	stale, err := net.ListenUnix("unix", &net.UnixAddr{Name: mustSocketPath(t, path), Net: "unix"})
@@ -122,8 +120,6 @@ func TestListenTakesOverAStaleSocket(t *testing.T) {
 	_ = client.Close()
 }
 
-// TestListenAfterAKill checks that Listen removes the temporary directory of a larder sync that was killed while it was
-// in Listen.
 func TestListenAfterAKill(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "s")
@@ -146,7 +142,6 @@ func TestListenAfterAKill(t *testing.T) {
 	}
 }
 
-// TestCloseTwice checks that closing a listener again does not remove the socket of the larder sync that listens next.
 func TestCloseTwice(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	first, err := Listen(path)
@@ -179,7 +174,6 @@ func TestListenLeavesOtherFilesAlone(t *testing.T) {
 	}
 }
 
-// onlyRemains fails the test if the directory dir has entries with other names than the given ones.
 func onlyRemains(t *testing.T, dir string, names ...string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)

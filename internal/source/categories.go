@@ -7,8 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// categories has the categories of built-in resources, such as "all". It is used for stores that have no stored
-// categories.
+// categories has the categories of built-in resources, such as "all". It serves stores without stored categories.
 var categories = map[schema.GroupResource][]string{
 	{Resource: "pods"}:                                           {all},
 	{Resource: "replicationcontrollers"}:                         {all},

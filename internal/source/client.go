@@ -22,14 +22,12 @@ import (
 // errBroken is the error of a response that ends too early, because the larder sync that was sending it has stopped.
 var errBroken = errors.New("the sync that holds the store stopped while it was answering; try again")
 
-// ErrNoAnswer says that the process that listens on a store's socket does not answer. The process may be stopped or
-// stuck.
 var ErrNoAnswer = errors.New("no answer")
 
 const (
-	// answerWithin is the timeout of the request for a larder sync's description of itself. The answer needs neither
-	// the store nor the API server, so a slow answer means that the process is stopped: the kernel accepts connections
-	// even then.
+	// answerWithin is the timeout of the request for a larder sync's description of itself. The answer needs neither the
+	// store nor the API server. A slow answer means that the process is stopped: the kernel accepts connections to stopped
+	// processes.
 	answerWithin = 3 * time.Second
 	// A client with a running watch requests the larder sync's description every pingEvery. It ends the watch after
 	// pingFailures failures in a row, that is, after half a minute.
@@ -40,15 +38,15 @@ const (
 )
 
 // Client is a Source that reads a store through the larder sync that holds the store's file. It also has the operations
-// that only that sync can carry out, such as Compact.
+// that only that sync can do, such as Compact.
 type Client struct {
 	http                    *http.Client
 	answerWithin, pingEvery time.Duration
 }
 
 // Dial connects to the larder sync that listens on the socket of a store. It returns a client, and the sync's
-// description of itself. It fails with ErrOtherUser if that process is of another user, with ErrOtherVersion if it has
-// another version of the protocol, and with ErrNoAnswer after a few seconds. It also fails if ctx ends.
+// description of itself. It fails with ErrOtherUser if that process is of another user, with ErrOtherVersion if that
+// process has another version of the protocol, and with ErrNoAnswer after a few seconds.
 func Dial(ctx context.Context, storePath string) (*Client, Sync, error) {
 	return dialWithin(ctx, storePath, answerWithin)
 }
@@ -60,7 +58,7 @@ func dialWithin(ctx context.Context, storePath string, atMost time.Duration) (*C
 	}
 	c := &Client{answerWithin: atMost, pingEvery: pingEvery, http: &http.Client{Transport: &http.Transport{
 		DialContext:        func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx, socket, storePath) },
-		DisableCompression: true, ReadBufferSize: maxTrailer, // bounds the size of a stream's trailer
+		DisableCompression: true, ReadBufferSize: maxTrailer, // ReadBufferSize bounds the size of a stream's trailer
 	}}}
 	s, err := c.identify(ctx)
 	if err != nil {
@@ -70,8 +68,6 @@ func dialWithin(ctx context.Context, storePath string, atMost time.Duration) (*C
 	return c, s, nil
 }
 
-// identify requests the larder sync's description of itself. It fails with ErrNoAnswer if the sync does not answer in
-// time.
 func (c *Client) identify(ctx context.Context) (Sync, error) {
 	limited, cancel := context.WithTimeout(ctx, c.answerWithin)
 	defer cancel()
@@ -82,45 +78,39 @@ func (c *Client) identify(ctx context.Context) (Sync, error) {
 	return s, err
 }
 
-// Status implements Source.
 func (c *Client) Status(ctx context.Context) (Status, error) {
 	return askFor[Status](ctx, c, http.MethodGet, pathStatus, nothing{})
 }
 
-// Check implements Source.
 func (c *Client) Check(ctx context.Context) (store.Report, error) {
 	return askFor[store.Report](ctx, c, http.MethodGet, pathCheck, nothing{})
 }
 
-// Compact makes the larder sync rewrite its store's file without free pages.
 func (c *Client) Compact(ctx context.Context) (store.Compacted, error) {
 	return askFor[store.Compacted](ctx, c, http.MethodPost, pathCompact, nothing{})
 }
 
-// Rekey makes the larder sync rewrite its file with all sealed objects encrypted again, under the current one of its
-// keys. It fails if key is neither empty nor the id of that key.
+// Rekey makes the larder sync rewrite its file and seal all sealed objects under its current key. It fails if key is
+// neither empty nor the id of the current key.
 func (c *Client) Rekey(ctx context.Context, key string) (store.Compacted, error) {
 	return askFor[store.Compacted](ctx, c, http.MethodPost, pathRekey, key)
 }
 
 // Audit makes the larder sync compare its collections with the API server, and repair differences. In a large cluster
-// it takes minutes.
+// Audit takes minutes.
 func (c *Client) Audit(ctx context.Context) ([]Audited, error) {
 	return askFor[[]Audited](ctx, c, http.MethodPost, pathAudit, nothing{})
 }
 
-// Close implements Source.
 func (c *Client) Close() error {
 	c.http.CloseIdleConnections()
 	return nil
 }
 
-// Entries implements Source.
 func (c *Client) Entries(ctx context.Context, q Query, fn func(entry.Entry) error) error {
 	return receive(ctx, c, pathRecords, q, fn)
 }
 
-// Log implements Logger.
 func (c *Client) Log(ctx context.Context, q LogQuery, fn func(Logged) error) (from time.Time, err error) {
 	err = receive(ctx, c, pathChanges, q, func(l Logged) error {
 		if l.Type == Bookmark {
@@ -142,7 +132,6 @@ func (c *Client) Snapshot(ctx context.Context, r SaveRequest) (io.ReadCloser, er
 	return &body{ctx, resp}, nil
 }
 
-// Watch implements Watcher.
 func (c *Client) Watch(ctx context.Context, q WatchQuery, fn func(Event) error) error {
 	if err := q.check(); err != nil {
 		return err
@@ -171,7 +160,6 @@ func (c *Client) watchSync(ctx context.Context, end context.CancelCauseFunc) {
 	end(ErrSilent)
 }
 
-// causeOr returns the cause for which ctx has ended, or err if ctx has not ended.
 func causeOr(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -179,28 +167,27 @@ func causeOr(ctx context.Context, err error) error {
 	return err
 }
 
-// askFor sends a request with the query q and decodes the JSON response.
 func askFor[T any](ctx context.Context, c *Client, method, path string, q any) (answer T, err error) {
 	resp, err := c.send(ctx, method, path, q)
 	if err != nil {
 		return answer, err
 	}
-	defer func() { _ = resp.Body.Close() }() // the response was only read: an error loses nothing
+	defer func() { _ = resp.Body.Close() }()
 	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil {
 		return answer, broken(ctx, err)
 	}
 	return answer, nil
 }
 
-// receive calls fn with each value of a response that is a stream. It fails with the larder sync's error, or with
-// errBroken if the stream is incomplete.
+// receive calls fn with each value of a streamed response. It fails with the larder sync's error, or with errBroken if
+// the stream is incomplete.
 func receive[T any](ctx context.Context, c *Client, path string, q any, fn func(T) error) error {
 	resp, err := c.send(ctx, http.MethodGet, path, q)
 	if err != nil {
 		return err
 	}
 	in := &body{ctx, resp}
-	defer func() { _ = in.Close() }() // the response was only read: an error loses nothing
+	defer func() { _ = in.Close() }()
 	dec := gob.NewDecoder(bufio.NewReaderSize(in, streamBuffer))
 	for {
 		var value T
@@ -232,7 +219,7 @@ func (c *Client) send(ctx context.Context, method, path string, q any) (*http.Re
 	if err != nil || resp.StatusCode == http.StatusOK {
 		return resp, err
 	}
-	defer func() { _ = resp.Body.Close() }() // the response was only read: an error loses nothing
+	defer func() { _ = resp.Body.Close() }()
 	var f failure
 	if json.NewDecoder(io.LimitReader(resp.Body, maxTrailer)).Decode(&f) != nil || f.err() == nil {
 		f = failure{Code: codeOtherVersion, Error: fmt.Sprintf("the sync that holds the store answers %s with %s: it is "+
@@ -241,14 +228,13 @@ func (c *Client) send(ctx context.Context, method, path string, q any) (*http.Re
 	return nil, f.err()
 }
 
-// body is the body of a streamed response. Read returns an error at its end unless the trailer says that the stream is
-// complete.
+// body is the body of a streamed response. Read returns an error at the end of the body unless the trailer says that
+// the stream is complete.
 type body struct {
 	ctx  context.Context
 	resp *http.Response
 }
 
-// Read implements io.Reader.
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.resp.Body.Read(p)
 	if errors.Is(err, io.EOF) {
@@ -263,7 +249,6 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close implements io.Closer.
 func (b *body) Close() error { return b.resp.Body.Close() }
 
 func broken(ctx context.Context, err error) error {

@@ -18,18 +18,18 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// Decoder decodes the entries of one collection to unstructured objects, whatever representation they are stored in. It
-// is safe for concurrent use.
+// Decoder decodes the entries of one collection, in any representation, to unstructured objects. It is safe for
+// concurrent use.
 type Decoder struct {
 	collection Collection
 	codec      codec.Codec
 }
 
-// NewDecoder returns the decoder of the collection c. It can also decode the entries of c in a snapshot.
+// NewDecoder returns the decoder of the collection c. The decoder also reads the entries of c in a snapshot.
 func NewDecoder(c Collection) *Decoder { return &Decoder{c, snapshot.NewDecoder(c.Saved()).Codec()} }
 
-// Decode returns a new object. If the entry does not contain apiVersion and kind, the object has those of the
-// collection. For an entry with only a key the object has only the namespace and name.
+// Decode returns a new object. If the entry lacks apiVersion and kind, the object has those of the collection. For an
+// entry with only a key the object has only the namespace and name.
 func (d *Decoder) Decode(e entry.Entry) (*unstructured.Unstructured, error) {
 	u := nameOnly(e.Key)
 	if len(e.Payload) > 0 {
@@ -62,8 +62,8 @@ func (c Collection) undecodable(err error) error {
 	return &wireError{message: message, is: entry.ErrIncompatible}
 }
 
-// A batch of entries, which one goroutine decodes, has at most batchEntries entries. It is full when their payloads
-// have batchBytes.
+// batchEntries and batchBytes bound a batch of entries, which one goroutine decodes: a batch is full with 64 entries,
+// or when their payloads have 256 KiB.
 const (
 	batchEntries = 64
 	batchBytes   = 256 << 10
@@ -87,7 +87,7 @@ func (b *batch) decode(d *Decoder) {
 	b.entries = nil
 }
 
-// Objects calls fn with each object of the collection c that q selects, in key order; q.Collection is ignored. fn may
+// Objects calls fn with each object of the collection c that q selects, in key order. It ignores q.Collection. fn may
 // keep and change the objects. Entries are read ahead and decoded on all cores. Objects returns the errors of
 // Source.Entries.
 func Objects(
@@ -100,7 +100,7 @@ func Objects(
 	defer wg.Wait()
 	defer cancel()
 	ahead := make(chan *batch, runtime.GOMAXPROCS(0))
-	var readErr error // set before ahead is closed, and read afterwards
+	var readErr error // readErr is set before ahead is closed, and read afterwards
 	wg.Go(func() {
 		defer close(ahead)
 		readErr = readBatches(reading, src, q, func(b *batch) error {
@@ -134,8 +134,8 @@ func Objects(
 	return unreadable.errOrNil()
 }
 
-// readBatches calls send with batches of the entries that q selects. If it returns an error, all readable entries have
-// been sent before.
+// readBatches calls send with batches of the entries that q selects. Before it returns an error it sends all readable
+// entries.
 func readBatches(ctx context.Context, src Source, q Query, send func(*batch) error) error {
 	newBatch := func() *batch { return &batch{done: make(chan struct{})} }
 	b := newBatch()
@@ -154,7 +154,6 @@ func readBatches(ctx context.Context, src Source, q Query, send func(*batch) err
 	return err
 }
 
-// encode encodes an object as an entry with the given key.
 func encode(key string, obj k8sruntime.Object) (entry.Entry, error) {
 	u, err := asUnstructured(key, obj)
 	if err != nil {
@@ -169,7 +168,6 @@ func encode(key string, obj k8sruntime.Object) (entry.Entry, error) {
 		Payload: payload}, nil
 }
 
-// asUnstructured returns an unstructured object unchanged, and converts an object that has only metadata.
 func asUnstructured(key string, obj k8sruntime.Object) (*unstructured.Unstructured, error) {
 	if u, ok := obj.(*unstructured.Unstructured); ok {
 		return u, nil
@@ -184,7 +182,6 @@ func asUnstructured(key string, obj k8sruntime.Object) (*unstructured.Unstructur
 	return &unstructured.Unstructured{Object: content}, nil
 }
 
-// nameOnly returns an object that has only the namespace and the name in key.
 func nameOnly(key string) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{Object: map[string]any{}}
 	namespace, name, ok := strings.Cut(key, "/")

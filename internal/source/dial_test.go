@@ -13,8 +13,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// silent creates the socket of a stopped process (kill -STOP) beside a store: the kernel accepts connections, but the
-// process does not answer.
+// silent creates the socket of a stopped process (kill -STOP) beside a store: the kernel accepts connections to the
+// socket, but the process does not answer.
 func silent(t *testing.T, storePath string) string {
 	t.Helper()
 	socket, err := SocketPath(storePath)
@@ -29,8 +29,6 @@ func silent(t *testing.T, storePath string) string {
 	return socket
 }
 
-// TestDialOfAStoppedSync checks that Dial fails with ErrNoAnswer if the larder sync does not answer in time, and that
-// it ends when its context ends.
 func TestDialOfAStoppedSync(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.db")
 	silent(t, path)
@@ -45,10 +43,9 @@ func TestDialOfAStoppedSync(t *testing.T) {
 	}
 }
 
-// TestOpenOfAStoppedSync checks that the error of Open names the process, if the process that has locked the store's
-// file does not answer.
+// TestOpenOfAStoppedSync checks that Open names the process that has locked the store's file but does not answer.
 func TestOpenOfAStoppedSync(t *testing.T) {
-	t.Parallel() // parallel, since it waits for answerWithin
+	t.Parallel() // waits for answerWithin
 	path := filepath.Join(t.TempDir(), "s.db")
 	s, err := store.Open(path, store.Options{})
 	if err != nil {

@@ -1,10 +1,10 @@
 // Package source provides the data of larder's commands: from a store's file, from the sync that has locked the file,
 // or from a snapshot. A sync is a process of larder sync, which mirrors resources into the store.
 //
-// bbolt locks the file for one writing process, so a second process can open it neither for writing nor for reading. A
-// running sync therefore answers commands on a Unix socket beside the store. [Open] tries the file first and the socket
-// second. It returns a [Source]: the store's status, and streams of entries with their stored payloads. [Objects]
-// decodes them on all cores. docs/adr/0004 has the reasons.
+// bbolt locks the file for one writing process, so no second process can open it, even for reading. A running sync
+// therefore answers commands on a Unix socket beside the store. [Open] tries the file first and the socket second. It
+// returns a [Source]: the store's status, and streams of entries with their stored payloads. [Objects] decodes them on
+// all cores. docs/adr/0004 has the reasons.
 //
 //	snapshot          Open → Snapshot → snapshot.File
 //	file, not held    Open → File → store.Store
@@ -28,8 +28,8 @@
 //
 // The first six respond with JSON, the next three with a stream of gob values, and the last one with a file. A response
 // other than 200 has an error in JSON: {"error":"…"}, with a "code" if the client must know the kind of the error. A
-// stream ends with the trailer Larder-End, which has the error, or {}; a stream without it is incomplete. A process
-// with another version of the protocol returns 404 with both versions.
+// stream ends with the trailer Larder-End, which has the error, or {}; a stream without the trailer is incomplete. A
+// process with another version of the protocol returns 404 with both versions.
 //
 // A client, such as a pager, may pause without limit. Each request needs memory for one page of entries and a buffer.
 // While a client watches, it also requests the sync's description from time to time, to detect a stopped process.
@@ -37,13 +37,13 @@
 // # Order, consistency, ownership
 //
 // The process that has opened the file selects the entries, by their bytes if possible. Entries are sent in key order,
-// in pages. Each page is read in its own transaction. Concurrent changes may therefore be seen or not, and memory is
+// in pages. Each page is read in its own transaction. A read may therefore miss concurrent changes, and its memory is
 // bounded by a page. No transaction is open while an entry is passed on, so a reader that pauses does not block the
 // sync.
 //
-// The process that has the keys decrypts sealed entries. Anyone who can connect to the socket can read them: the socket
-// has the mode 0600, like the store. A client trusts the process behind the socket if it runs as root, as the client's
-// own user, or as the owner of the store's file (ErrOtherUser).
+// The process that has the keys decrypts sealed entries. Any client that can connect to the socket can read them: the
+// socket has the mode 0600, like the store. A client trusts the process behind the socket if it runs as root, as the
+// client's own user, or as the owner of the store's file (ErrOtherUser).
 //
 // A Server owns its goroutines; Close ends them and waits. A File from Open owns its store.
 package source

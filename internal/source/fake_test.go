@@ -17,12 +17,10 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// holding makes a File, which has an open store, a Holder.
 type holding struct{ *File }
 
 func (holding) Audit(context.Context) ([]Audited, error) { return nil, nil }
 
-// fakeSource is a Holder with objects in memory instead of a store.
 type fakeSource struct {
 	status      Status
 	report      store.Report
@@ -76,8 +74,6 @@ func (f *fakeSource) Entries(ctx context.Context, q Query, fn func(entry.Entry) 
 	return nil
 }
 
-// fakeCollection is the collection of a fakeSource. Entries fails with the error fail before it reaches the object
-// number failAt.
 type fakeCollection struct {
 	objects []*unstructured.Unstructured
 	failAt  int
@@ -110,8 +106,6 @@ func pod(namespace, name string, labels map[string]string) *unstructured.Unstruc
 	return u
 }
 
-// podsIn creates a store with a collection of pods at path. It returns the store, which is open for writing, and the
-// collection's id.
 func podsIn(t *testing.T, path string, pods ...*unstructured.Unstructured) (*store.Store, string) {
 	t.Helper()
 	st, err := store.Open(path, store.Options{})
@@ -129,7 +123,6 @@ func podsIn(t *testing.T, path string, pods ...*unstructured.Unstructured) (*sto
 	return st, id.ID()
 }
 
-// collect returns the keys of the entries that a query selects.
 func collect(ctx context.Context, s Source, q Query) ([]string, error) {
 	keys := []string{}
 	err := s.Entries(ctx, q, func(e entry.Entry) error {

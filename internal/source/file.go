@@ -20,13 +20,10 @@ type File struct {
 	meanings Meanings
 }
 
-// NewFile returns a Source that reads the open store s. Closing the File closes the store.
 func NewFile(s *store.Store) *File { return &File{store: s} }
 
-// Store returns the open store, for operations that a Source does not have. The File closes it.
 func (f *File) Store() *store.Store { return f.store }
 
-// Status implements Source.
 func (f *File) Status(ctx context.Context) (Status, error) {
 	infos, err := f.store.Collections(ctx)
 	if err != nil {
@@ -40,7 +37,7 @@ func (f *File) Status(ctx context.Context) (Status, error) {
 		Collections: []Collection{}}
 	for _, info := range infos {
 		c := NewCollection(info)
-		if !c.Sealed && f.store.Sealed(info) { // new objects are sealed; present ones are plain text
+		if !c.Sealed && f.store.Sealed(info) { // only new objects are sealed; the stored ones are plain text
 			c.Sealed, c.PlainText = true, info.Objects > 0
 		}
 		handlers, err := f.store.Cursors(ctx, info.Identity)
@@ -72,13 +69,13 @@ func (f *File) Discovery(ctx context.Context) *facts.Discovery {
 	return f.meanings.Discovery(ctx, f.store)
 }
 
-// SetMeanings sets, in the descriptions of all collections of the store, which of a resource's names mean another
-// resource (Elsewhere), and whether the server serves it only in other versions (Retired).
+// SetMeanings sets the fields Elsewhere and Retired of collections of this store; see the function SetMeanings.
 func (f *File) SetMeanings(ctx context.Context, all []Collection) {
 	SetMeanings(all, f.Discovery(ctx))
 }
 
-// Entries implements Source. It reads committed entries, and first commits uncommitted changes, if it can.
+// Entries implements Source. It first commits uncommitted changes if the store is writable, and reads committed
+// entries.
 func (f *File) Entries(ctx context.Context, q Query, fn func(entry.Entry) error) error {
 	info, err := f.find(ctx, q.Collection)
 	if err != nil {
@@ -112,7 +109,8 @@ func (f *File) Entries(ctx context.Context, q Query, fn func(entry.Entry) error)
 	return r.unreadable.errOrNil()
 }
 
-// find returns the description of the collection with an id. It first commits uncommitted changes, if it can.
+// find returns the description of the collection with an id. It first commits uncommitted changes if the store is
+// writable.
 func (f *File) find(ctx context.Context, id string) (entry.Info, error) {
 	if err := f.store.Flush(ctx); err != nil {
 		klog.FromContext(ctx).V(2).Info("Serving what was committed last", "err", err)
@@ -129,8 +127,8 @@ func (f *File) find(ctx context.Context, id string) (entry.Info, error) {
 	return entry.Info{}, fmt.Errorf("collection %s: %w", id, ErrNoCollection)
 }
 
-// keys returns the keys of all objects in a collection. If records are damaged it returns the other keys, with an error
-// that wraps entry.ErrDamaged.
+// keys returns the keys of all objects in a collection. If records are damaged it returns the readable keys, with an
+// error that wraps entry.ErrDamaged.
 func (f *File) keys(ctx context.Context, id entry.Identity) ([]string, error) {
 	view, err := f.store.View(ctx, id)
 	if err != nil {
@@ -139,11 +137,8 @@ func (f *File) keys(ctx context.Context, id entry.Identity) ([]string, error) {
 	return view.Keys(ctx)
 }
 
-// errPast stops a read of records in key order after the last selected key.
 var errPast = errors.New("past what is asked for")
 
-// records passes the records of a query's namespace, or of all namespaces, to r. It counts damaged records and skips
-// them.
 func (f *File) records(ctx context.Context, id entry.Identity, r *reading) error {
 	for after := r.query.prefix(); ; {
 		err := f.store.Records(ctx, id, after, func(e entry.Entry) error {
@@ -160,8 +155,7 @@ func (f *File) records(ctx context.Context, id entry.Identity, r *reading) error
 			return err
 		}
 		if after = one.Key; !r.query.reaches(after) {
-			// The damaged record's key is outside of the queried range. Read all keys: a flipped bit may have moved a
-			// key.
+			// The damaged record's key is outside of the queried range. Read all keys: a flipped bit may have moved a key.
 			_, err := f.keys(ctx, id)
 			return err
 		}
@@ -171,11 +165,10 @@ func (f *File) records(ctx context.Context, id entry.Identity, r *reading) error
 	}
 }
 
-// Check implements Source.
 func (f *File) Check(ctx context.Context) (store.Report, error) { return asProblem(f.store.Check(ctx)) }
 
-// asProblem adds the error of a check to the report's problems if the error is damage, since the check was to find
-// damage. It returns any other error.
+// asProblem adds the error of a check to the report's problems if the error is damage, since a check looks for damage.
+// It returns any other error.
 func asProblem(report store.Report, err error) (store.Report, error) {
 	if errors.Is(err, entry.ErrDamaged) {
 		report.Problems = append(report.Problems, err.Error())
@@ -184,11 +177,9 @@ func asProblem(report store.Report, err error) (store.Report, error) {
 	return report, err
 }
 
-// Compact rewrites the store's file without free pages. It fails if the store is open read-only.
 func (f *File) Compact(ctx context.Context) (store.Compacted, error) { return f.store.Compact(ctx) }
 
-// Rekey rewrites the file and seals all sealed entries under the current key. If key is neither empty nor the id of the
-// current key, it fails and changes nothing.
+// Rekey implements Holder.
 func (f *File) Rekey(ctx context.Context, key string) (store.Compacted, error) {
 	current, err := f.store.CurrentKey(ctx)
 	if err != nil {
@@ -204,15 +195,12 @@ func (f *File) Rekey(ctx context.Context, key string) (store.Compacted, error) {
 	return f.store.Rekey(ctx)
 }
 
-// Save writes a snapshot of the store, which shows one state although the store stays in use. It omits collections that
-// are kept in memory only.
+// Save implements Holder. It omits collections that are kept in memory only.
 func (f *File) Save(ctx context.Context, w io.Writer, r SaveRequest) error {
 	_, err := snapshot.SaveStoreTo(ctx, f.store, w, r.Options())
 	return err
 }
 
-// Scrub reads the whole file to find damage: see store.Store.Scrub.
 func (f *File) Scrub(ctx context.Context) error { return f.store.Scrub(ctx) }
 
-// Close implements Source.
 func (f *File) Close() error { return f.store.Close() }

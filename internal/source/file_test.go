@@ -15,7 +15,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// everySource stores pods and returns one Source of each type that reads them: File, Client and Snapshot. id is the
+// everySource stores pods and returns Sources of all three types that read them: File, Client and Snapshot. id is the
 // collection.
 func everySource(t *testing.T, pods ...*unstructured.Unstructured) (all []Source, id string) {
 	t.Helper()
@@ -80,8 +80,6 @@ func TestEverySourceSelects(t *testing.T) {
 	}
 }
 
-// TestObjects checks that Objects returns objects in key order, beyond one batch, and stops with the error of its
-// callback.
 func TestObjects(t *testing.T) {
 	var pods []*unstructured.Unstructured
 	var want []string

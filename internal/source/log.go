@@ -14,23 +14,23 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// LogQuery selects changes of one collection, which its changelog has recorded.
+// LogQuery selects changes from the changelog of one collection.
 type LogQuery struct {
-	// Collection is the id of the collection; it is required.
+	// Collection is the required id of the collection.
 	Collection string
 	// Since selects changes that were stored at that time or later. The result may include changes of the minute before
-	// that.
+	// Since.
 	Since time.Time
 	// After selects changes after this changelog offset, and replaces Since. Default: Since is used.
 	After *uint64
-	// Newest is the maximum number of changes; the newest ones are returned. 0 means all. It is ignored if After is
+	// Newest is the maximum number of changes; the newest changes are returned. 0 means all. Newest is ignored if After is
 	// set.
 	Newest int
 	// Selector and Fields are label and field selectors. They are applied to an object's present state, or to the last
 	// state of a deleted object. A deleted object whose last state is unknown is selected.
 	Selector, Fields string
-	// Matches selects objects by their keys; nil selects all. Only LogAll applies it. Newest then counts only changes
-	// of matching objects.
+	// Matches selects objects by their keys; nil selects all. Only LogAll applies it. Newest then counts only changes of
+	// matching objects.
 	Matches func(key string) bool `json:"-"`
 }
 
@@ -47,28 +47,28 @@ type Logged struct {
 	Time time.Time
 }
 
-// Logger is a Source that can return recorded changes: a store's file, or the larder sync that holds it.
+// Logger is a Source that reads changelogs: a store's file, or the larder sync that holds the file.
 type Logger interface {
 	// Log calls fn with the latest change of each changed object, in the order of these changes. If an object changes
-	// meanwhile, fn may be called for it twice. from is the time since which all changes are recorded, at the earliest
-	// Since. Log fails with consumer.ErrNotKept if the collection has no changelog or is in memory only. It fails with
-	// *consumer.SinceError if changes after the offset After are no longer available.
+	// meanwhile, fn may be called for it twice. The changelog is complete since from, which is not before Since. Log fails
+	// with consumer.ErrNotKept if the collection has no changelog or is in memory only. It fails with *consumer.SinceError
+	// if changes after the offset After are no longer available.
 	Log(ctx context.Context, q LogQuery, fn func(Logged) error) (from time.Time, err error)
 }
 
-// LoggedOf is a change, and the collection in which it happened.
+// LoggedOf is a change in a collection.
 type LoggedOf struct {
 	Logged
 	Collection *Collection
-	notBefore  time.Time // sort key: the latest Time of this change and of earlier ones
-	rv         uint64    // ResourceVersion as a number; 0 if it is not a number
-	nth        int       // index of Collection among the queried collections
+	notBefore  time.Time // sort key: the latest Time of this change and of earlier changes
+	rv         uint64
+	nth        int
 }
 
 // LogAll returns the changes in several collections, oldest first, with one change per object. Changes within a minute
-// are sorted by resourceVersion, which is common to all resources of a cluster. q applies to each collection. LogAll
-// calls from for each collection whose changes since q.Since may be incomplete. The time is that since which they are
-// complete; it is zero for a collection without a changelog.
+// are sorted by resourceVersion, which is common to all resources of a cluster. q applies to each collection. If
+// changes of a collection after q.Since may be missing, LogAll calls from with the collection and the time since which
+// its changes are complete. The time is zero for a collection without a changelog.
 func LogAll(
 	ctx context.Context, l Logger, of []Collection, q LogQuery, from func(Collection, time.Time),
 ) (all []LoggedOf, err error) {
@@ -100,12 +100,11 @@ func LogAll(
 	return all, nil
 }
 
-// logOne returns the changes in one collection, with one change per object, and the time since which they are complete.
 func logOne(ctx context.Context, l Logger, q LogQuery) (all []Logged, from time.Time, err error) {
 	last := map[string]uint64{}
 	most := q.Newest
 	if q.Matches != nil {
-		q.Newest = 0 // count later: the newest changes may be of objects that do not match
+		q.Newest = 0 // Newest counts matching objects only, so the limit is applied later
 	}
 	from, err = l.Log(ctx, q, func(c Logged) error {
 		if q.Matches != nil && !q.Matches(c.Key) {
@@ -129,7 +128,6 @@ func logOne(ctx context.Context, l Logger, q LogQuery) (all []Logged, from time.
 	return all, from, err
 }
 
-// Log implements Logger.
 func (f *File) Log(ctx context.Context, q LogQuery, fn func(Logged) error) (from time.Time, err error) {
 	info, err := f.find(ctx, q.Collection)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// interrupted is a Logger that calls the function meanwhile before it passes on the first change of a log.
+// interrupted is a Logger that calls the function meanwhile before it passes the first change of a log to the reader.
 type interrupted struct {
 	Logger
 	meanwhile func()
@@ -23,8 +23,7 @@ func (i *interrupted) Log(ctx context.Context, q LogQuery, fn func(Logged) error
 	})
 }
 
-// TestLogWhileObjectsChange checks that a log misses no object, and returns none twice, while objects change. It reads
-// the log from the store's file and through the socket.
+// TestLogWhileObjectsChange checks that a log misses no object, and has none twice, while objects change.
 func TestLogWhileObjectsChange(t *testing.T) {
 	w := newWatched(t)
 	w.write(t, "+a/before")

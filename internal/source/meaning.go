@@ -17,11 +17,11 @@ import (
 // caches the parsed discovery while the stored document is unchanged. The zero value is ready.
 type Meanings struct {
 	mu        sync.Mutex
-	document  []byte           // stored document that discovery was parsed from; guarded by mu
-	discovery *facts.Discovery // not modified once it is set; guarded by mu
+	document  []byte           // the stored JSON of discovery; guarded by mu
+	discovery *facts.Discovery // immutable; guarded by mu
 }
 
-// Discovery returns the API server's discovery from the store, parsed; nil if none is stored or it is unreadable.
+// Discovery returns the API server's discovery from the store, parsed; nil if none is stored or readable.
 func (m *Meanings) Discovery(ctx context.Context, d facts.Documents) *facts.Discovery {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -38,11 +38,11 @@ func (m *Meanings) Discovery(ctx context.Context, d facts.Documents) *facts.Disc
 	return m.discovery
 }
 
-// SetMeanings sets, for each collection of a store or a snapshot, which names of its resource mean another resource
-// (Elsewhere), and whether the server serves it only in other versions (Retired). d is the discovery of the API server,
-// or nil. A name means the resource that kubectl would choose on that server, in a stored version if there is one. If
-// that resource is not stored, the name means the resource that larder sync was asked for by that name. If d is nil,
-// the resource that larder sync was asked for takes precedence.
+// SetMeanings sets two fields of each collection of a store or a snapshot: Elsewhere has the resource's names that mean
+// another resource, and Retired says that the server serves the resource only in other versions. d is the discovery of
+// the API server, or nil. A name means the resource that kubectl would choose on that server, in a stored version if
+// possible. If that resource is not stored, the name means the resource that the user gave to larder sync under that
+// name. If d is nil, the resource given to larder sync takes precedence.
 func SetMeanings(all []Collection, d *facts.Discovery) {
 	w := newWords(all, d)
 	for i := range all {
@@ -59,11 +59,11 @@ func SetMeanings(all []Collection, d *facts.Discovery) {
 
 // words maps the names of resources to the resources that they mean.
 type words struct {
-	// names maps plurals, singulars and kinds to resources, and short maps short names: of the server's and of stored
-	// resources.
+	// names maps plurals, singulars and kinds of the server's and of stored resources to the resources. short does so for
+	// short names.
 	names, short map[string]schema.GroupVersionResource
-	// stored are the resources of the collections that the server still serves in the stored version, in kubectl's
-	// order of preference.
+	// stored are the resources of the collections that the server still serves in the stored version, in kubectl's order
+	// of preference.
 	stored []Resource
 	// guessed says that the server's order of API groups is unknown, so that kubectl's choice can only be guessed.
 	guessed bool
@@ -102,7 +102,6 @@ func newWords(all []Collection, d *facts.Discovery) *words {
 	return w
 }
 
-// meaning returns the resource that a name such as "ing" means.
 func (w *words) meaning(name string) schema.GroupVersionResource {
 	meant, ok := w.names[name]
 	if !ok {
@@ -121,8 +120,7 @@ func (w *words) meaning(name string) schema.GroupVersionResource {
 	return meant
 }
 
-// Offered returns the resources that an API server offers according to its discovery, in kubectl's order of preference.
-// d may be nil.
+// Offered returns the resources in a discovery, in kubectl's order of preference. d may be nil.
 func Offered(d *facts.Discovery) []Resource {
 	if d == nil {
 		return nil
@@ -149,7 +147,6 @@ func Offered(d *facts.Discovery) []Resource {
 	return all
 }
 
-// wellKnown returns the built-in resources that have short names, such as pods (po).
 func wellKnown() (all []Resource) {
 	for _, c := range WellKnownNames() {
 		all = append(all, c.Named())

@@ -9,8 +9,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// Entries calls fn with the entries that q selects from a collection of unstructured objects or metadata that is kept
-// in memory only, as Source.Entries does.
+// Entries calls fn like Source.Entries, for a collection of unstructured objects or metadata that is kept in memory
+// only.
 func Entries(ctx context.Context, r store.Reader, q Query, fn func(entry.Entry) error) error {
 	parsed, err := q.parse()
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// shortNames has kubectl's short names of built-in resources. It is used for stores that have no stored short names: a
-// Go program need not store them.
+// shortNames has kubectl's short names of built-in resources. It serves stores of Go programs, which need not store
+// short names.
 var shortNames = map[schema.GroupResource][]string{
 	{Resource: "configmaps"}:                                               {"cm"},
 	{Resource: "endpoints"}:                                                {"ep"},
@@ -42,7 +42,7 @@ var shortNames = map[schema.GroupResource][]string{
 }
 
 // describe returns the stored description of a collection's resource. It fills in missing fields, since a program may
-// store objects without a description. scopeKnown is false if it is only a guess whether the resource is namespaced.
+// store objects without a description. scopeKnown is false if the scope (namespaced or not) is a guess.
 func describe(info entry.Info) (r entry.ResourceInfo, scopeKnown bool) {
 	r = info.Resource
 	gvr := info.Identity.GroupVersionResource
@@ -64,9 +64,9 @@ func describe(info entry.Info) (r entry.ResourceInfo, scopeKnown bool) {
 
 // scopeOf reports whether a collection's resource is namespaced. Proof is a collection of one namespace, or a stored
 // description with Namespaced, which a store sets for a key with a namespace. Otherwise the key of one of the newest
-// objects decides; only snapshots list these. Otherwise a resource with objects, or with short names, categories or
-// columns from the server, is cluster-scoped. In all other cases scopeOf guesses that the resource is namespaced, as
-// most are.
+// objects decides; only snapshots list the newest objects. Otherwise a resource with objects, or with short names,
+// categories or columns from the server, is cluster-scoped. In all other cases scopeOf guesses that the resource is
+// namespaced, as most are.
 func scopeOf(info entry.Info) (namespaced, known bool) {
 	switch {
 	case info.Identity.Namespace != "", info.Resource.Namespaced:
@@ -96,7 +96,6 @@ func WellKnownNames() []Collection {
 	return all
 }
 
-// kindOf returns the kind of a built-in resource, such as Pod for pods. It returns "" for any other resource.
 func kindOf(gvr schema.GroupVersionResource) string {
 	for kind := range scheme.Scheme.KnownTypes(gvr.GroupVersion()) {
 		if plural, _ := meta.UnsafeGuessKindToResource(gvr.GroupVersion().WithKind(kind)); plural == gvr {

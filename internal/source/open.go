@@ -21,14 +21,13 @@ type Options struct {
 	// Wait is how long Open retries while the file is locked and no process answers on the socket: a larder sync may be
 	// starting or stopping. Default 3 s; a negative value means no retries.
 	Wait time.Duration
-	// Waiting is called once if Open still retries after half a second. It may be nil.
+	// Waiting, unless it is nil, is called once if Open still retries after half a second.
 	Waiting func()
-	// Logger is the logger of the store that Open opens.
-	Logger *logr.Logger
+	Logger  *logr.Logger
 	// Encryption has the keys of a store with sealed objects. Without keys only the names of sealed objects are
 	// readable.
 	Encryption *seal.Encryption
-	// Identities are age identities for decrypting a snapshot. Each of them is tried.
+	// Identities are age identities. Open tries them all to decrypt a snapshot.
 	Identities []age.Identity
 	// SignedBy are public keys. A snapshot must be signed with one of them. Default: no signature is required.
 	SignedBy []minisign.PublicKey
@@ -42,13 +41,11 @@ const (
 
 // HeldError says that another process has locked the store's file and does not answer on the socket.
 type HeldError struct {
-	// Path is the store's file, and Socket the path of the socket beside it.
+	// Path is the store's file, and Socket the path of the socket beside the file.
 	Path, Socket string
-	// Err is the error of the connection to the socket.
-	Err error
+	Err          error
 }
 
-// Error implements error.
 func (e *HeldError) Error() string {
 	if errors.Is(e.Err, fs.ErrNotExist) {
 		return fmt.Sprintf("%s: another process holds the store, and it is no larder sync: there is no %s", e.Path, e.Socket)
@@ -56,11 +53,10 @@ func (e *HeldError) Error() string {
 	return fmt.Sprintf("%s: another process holds the store, and it does not answer on %s (%v)", e.Path, e.Socket, e.Err)
 }
 
-// Unwrap lets errors.Is find store.ErrLocked, and the error of the connection to the socket.
 func (e *HeldError) Unwrap() []error { return []error{store.ErrLocked, e.Err} }
 
-// Open opens the store or snapshot at path for reading; the first bytes of the file say which it is. If a larder sync
-// holds the store, Open connects to that sync.
+// Open opens the store or snapshot at path for reading; the file's first bytes tell which. If a larder sync holds the
+// store, Open connects to that sync.
 func Open(ctx context.Context, path string, o Options) (Source, error) {
 	if is, err := snapshot.Is(path); err == nil && is { // opening the store returns the error for an unusable path
 		return OpenSnapshot(ctx, path, o)
@@ -97,7 +93,7 @@ func Open(ctx context.Context, path string, o Options) (Source, error) {
 	return src, err
 }
 
-// openOrDial opens the store's file. If the file is locked it connects to the socket. It retries both until one
+// openOrDial opens the store's file, or connects to the socket if the file is locked. It retries until one of the two
 // succeeds or wait is over.
 func openOrDial(
 	ctx context.Context, wait time.Duration, waiting func(), openFile, dialSync func() (Source, error),

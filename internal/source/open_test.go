@@ -17,7 +17,7 @@ func TestOpenOrDial(t *testing.T) {
 	file, sock := Source(&fakeSource{}), Source(&fakeSource{})
 	for _, tc := range []struct {
 		name string
-		// Times after which the store's file can be opened and its socket answers; negative means never.
+		// The durations are when the store's file can be opened and when its socket answers; negative means never.
 		file, sock time.Duration
 		fileErr    error
 		want       Source

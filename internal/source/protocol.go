@@ -12,8 +12,8 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// Paths of the requests on the socket. prefix has the version of the protocol: a process with another version returns
-// 404.
+// The paths of the requests on the socket begin with the version of the protocol: a process with another version
+// returns 404.
 const (
 	prefix       = "/larder/v2/"
 	pathSync     = prefix + "sync"
@@ -29,8 +29,8 @@ const (
 
 	// paramQuery is the URL parameter with the request's query in JSON.
 	paramQuery = "q"
-	// trailerEnd is the HTTP trailer that ends a stream, with the stream's error in JSON. maxTrailer is its maximum
-	// size in bytes. It fits 20 lines of an UnreadableError with the longest keys.
+	// trailerEnd is the HTTP trailer that ends a stream, with the stream's error in JSON. maxTrailer is the maximum size
+	// of that trailer in bytes. It fits 20 lines of an UnreadableError with the longest keys.
 	trailerEnd = "Larder-End"
 	maxTrailer = 1 << 20
 )
@@ -39,7 +39,7 @@ const (
 // The zero value means success.
 type failure struct {
 	Error string `json:"error,omitempty"`
-	// Code is the kind of the error, as in the map codes. It is empty if the client need not know the kind.
+	// Code is a key of the map codes. It is empty if the client need not know the kind of the error.
 	Code string `json:"code,omitempty"`
 	// Since and Unreadable are the error itself, if it is a SinceError or an UnreadableError.
 	Since      *consumer.SinceError `json:"since,omitempty"`
@@ -57,7 +57,6 @@ var codes = map[string]error{
 	"noSpace": store.ErrNoSpace, "incompatible": entry.ErrIncompatible, codeOtherVersion: ErrOtherVersion,
 }
 
-// newFailure returns the failure that is sent for an error; the zero value for nil.
 func newFailure(err error) (f failure) {
 	switch {
 	case err == nil, errors.As(err, &f.Unreadable):
@@ -74,7 +73,6 @@ func newFailure(err error) (f failure) {
 	return f
 }
 
-// err returns the error that a received failure stands for; nil for the zero value.
 func (f failure) err() error {
 	is := codes[f.Code]
 	if f.Since != nil {
@@ -91,11 +89,9 @@ func (f failure) err() error {
 	return nil
 }
 
-// codeOtherVersion is the code of ErrOtherVersion in the protocol.
 const codeOtherVersion = "otherVersion"
 
-// unknownPath returns the failure for a path that the server does not know, which another version of the protocol may
-// have.
+// unknownPath returns the failure for a path that this version of the protocol does not have.
 func unknownPath(sync Sync, r *http.Request) failure {
 	client, isLarder := strings.CutPrefix(r.UserAgent(), agent)
 	if !isLarder {
@@ -105,8 +101,7 @@ func unknownPath(sync Sync, r *http.Request) failure {
 		"for larder %s: run both of one version", sync.Version, r.URL.Path, client)}
 }
 
-// wireError is an error that the larder sync has sent. Its message already contains the text of the field is, the
-// error's kind.
+// wireError is an error that the larder sync has sent. Its message already contains the text of is, the error's kind.
 type wireError struct {
 	message string
 	is      error

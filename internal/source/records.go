@@ -19,7 +19,7 @@ func Records(src Source) snapshot.Source {
 	return &answers{src}
 }
 
-// Saved returns the description of c in the type of package snapshot, with all fields that the snapshot's filters need.
+// Saved converts c to a snapshot.Collection with all fields that the snapshot's filters need.
 func (c Collection) Saved() snapshot.Collection {
 	mustRelist := c.MustRelist
 	if mustRelist == "" && (len(c.LeftOut) > 0 || c.LeftOutMore) {
@@ -35,7 +35,6 @@ func (c Collection) Saved() snapshot.Collection {
 // answers makes a Source a snapshot.Source that reads through the Source's Status and Entries.
 type answers struct{ src Source }
 
-// Collections implements snapshot.Source.
 func (a *answers) Collections(ctx context.Context) ([]snapshot.Collection, error) {
 	st, err := a.src.Status(ctx)
 	if err != nil {
@@ -48,7 +47,6 @@ func (a *answers) Collections(ctx context.Context) ([]snapshot.Collection, error
 	return all, nil
 }
 
-// Records implements snapshot.Source.
 func (a *answers) Records(ctx context.Context, id entry.Identity, fn func(entry.Entry) error) error {
 	return a.src.Entries(ctx, Query{Collection: id.ID()}, fn)
 }

@@ -9,14 +9,12 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// Resource is an API resource with its names.
 type Resource struct {
 	schema.GroupVersionResource
 	entry.ResourceInfo
-	// Elsewhere are the names of the resource, in lower case, that mean another resource of the API server.
 	Elsewhere []string
-	// Retired says that the server serves the resource only in other versions. It can then be named only with its
-	// version.
+	// Retired says that the server serves the resource only in other versions. Only a name with the version then means the
+	// resource.
 	Retired bool
 }
 
@@ -26,10 +24,8 @@ func (r Resource) String() string { return r.GroupResource().String() }
 // Full returns the resource's name with its version and group: pods.v1., deployments.v1.apps.
 func (r Resource) Full() string { return r.Resource + "." + r.Version + "." + r.Group }
 
-// names returns the plural and the singular of the resource, and its kind in lower case.
 func (r Resource) names() []string { return []string{r.Resource, r.Singular, strings.ToLower(r.Kind)} }
 
-// Called reports whether name, in lower case, is one of the names of the resource.
 func (r Resource) Called(name string) bool {
 	return slices.Contains(r.names(), name) || slices.Contains(r.ShortNames, name)
 }

@@ -18,8 +18,6 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// TestSnapshotThroughTheSocket checks that a snapshot arrives unchanged if a running larder sync takes it, and that the
-// store of that sync stays usable.
 func TestSnapshotThroughTheSocket(t *testing.T) {
 	ctx := context.Background()
 	st, err := store.Open(filepath.Join(t.TempDir(), "s"), store.Options{})
@@ -53,8 +51,8 @@ func TestSnapshotThroughTheSocket(t *testing.T) {
 	}
 }
 
-// TestSnapshotThroughTheSocketFails checks that an error of the larder sync while it takes a snapshot reaches the
-// client, both before and after the first byte, and that no file is left.
+// TestSnapshotThroughTheSocketFails checks that the larder sync's error reaches the client, before or after the first
+// byte of the snapshot, and that no file is left.
 func TestSnapshotThroughTheSocketFails(t *testing.T) {
 	ctx := context.Background()
 	failure := errors.New("the disk is full of sand")
@@ -89,8 +87,8 @@ func TestSnapshotThroughTheSocketFails(t *testing.T) {
 	}
 }
 
-// TestKindsOfErrorsThroughTheSocket checks that a client receives the kind and the text of the larder sync's error,
-// both before and after the first byte of a response.
+// TestKindsOfErrorsThroughTheSocket checks that the kind and the text of the larder sync's error reach the client,
+// before or after the first byte of a response.
 func TestKindsOfErrorsThroughTheSocket(t *testing.T) {
 	src := &fakeSource{}
 	client, _ := serve(t, src)
@@ -113,8 +111,6 @@ func TestKindsOfErrorsThroughTheSocket(t *testing.T) {
 	}
 }
 
-// TestRecordsOfEverySource checks that Records returns equal objects from a store, a running larder sync and a
-// snapshot.
 func TestRecordsOfEverySource(t *testing.T) {
 	ctx := context.Background()
 	path := filepath.Join(t.TempDir(), "s")
@@ -146,8 +142,8 @@ func TestRecordsOfEverySource(t *testing.T) {
 	}
 }
 
-// TestRecordsOfADamagedSnapshot checks that reading the records of a damaged collection ends with an error, and that
-// the snapshot's other collections stay readable.
+// TestRecordsOfADamagedSnapshot checks that damage of one collection does not make the snapshot's other collections
+// unreadable.
 func TestRecordsOfADamagedSnapshot(t *testing.T) {
 	p, other := bulky(3), podsOf(entry.Metadata, identified(pod("a", "x", nil)))
 	whole := writeSnapshot(t, []part{p, other})

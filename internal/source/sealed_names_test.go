@@ -16,7 +16,7 @@ import (
 )
 
 // TestNamesOfSealedAndDamagedObjects checks that the names of all objects are readable without a key, even if some
-// objects of the collection are sealed and some are damaged.
+// objects are sealed or damaged.
 func TestNamesOfSealedAndDamagedObjects(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	id := entry.Identity{GroupVersionResource: podsGVR, Representation: entry.Unstructured}

@@ -7,14 +7,13 @@ import (
 	"github.com/larder-dev/larder/store/query"
 )
 
-// selection converts the changes of a collection to the events of a watch. If the query has a selector, it keeps the
-// keys of matching objects. An object that no longer matches then becomes Deleted, and one that begins to match becomes
-// Added.
+// selection converts the changes of a collection to the events of a watch. With a selector, an object that no longer
+// matches becomes Deleted, and an object that begins to match becomes Added.
 type selection struct {
 	query  Query
 	parsed query.Query
-	// known has the keys of the objects that match. It is nil if the query has no selector: an object's namespace and
-	// name never change.
+	// known has the keys of matching objects, which the reader of the watch knows. It is nil if the query has no selector:
+	// an object's namespace and name never change.
 	known map[string]struct{}
 }
 
@@ -30,26 +29,23 @@ func newSelection(q Query) (*selection, error) {
 	return s, nil
 }
 
-// add records that an object matches and that the reader of the watch knows it.
 func (s *selection) add(key string) {
 	if s.known != nil {
 		s.known[key] = struct{}{}
 	}
 }
 
-// change is one change of one object, before it is converted to an event.
+// change is the change of an object, before it is converted to an event.
 type change struct {
 	key string
 	// object is the object's last state; nil for a deleted object whose last state is unknown.
 	object  runtime.Object
 	deleted bool
-	// created says that the object did not exist before the change.
 	created bool
 	// uncertain says that the object may have matched before the change, although its key is not in known.
 	uncertain bool
 }
 
-// event returns the event that the reader of the watch receives for a change; ok is false if there is none.
 func (s *selection) event(c change) (e Event, ok bool, err error) {
 	if !s.query.reaches(c.key) {
 		return e, false, nil

@@ -19,13 +19,12 @@ import (
 )
 
 const (
-	// readHeaderTimeout bounds the time for reading a request's header. idleTimeout is how long a connection without a
+	// readHeaderTimeout bounds the time for reading a request's header. idleTimeout bounds how long a connection without a
 	// request stays open.
 	readHeaderTimeout = 10 * time.Second
 	idleTimeout       = time.Minute
 	// drainTimeout is how long Close waits for running requests before it cancels them.
 	drainTimeout = 2 * time.Second
-	// streamBuffer is the size, in bytes, of the buffers for reading and writing a stream.
 	streamBuffer = 64 << 10
 )
 
@@ -34,14 +33,10 @@ type Holder interface {
 	Source
 	Watcher
 	Logger
-	// Compact rewrites the store's file without free pages.
 	Compact(ctx context.Context) (store.Compacted, error)
-	// Rekey rewrites the store's file and seals all sealed objects under the current key. It fails if key is neither
-	// empty nor the id of that key.
 	Rekey(ctx context.Context, key string) (store.Compacted, error)
-	// Audit compares all collections with the API server, and repairs stored objects that differ.
 	Audit(ctx context.Context) ([]Audited, error)
-	// Save writes a snapshot of the store, which shows one state although the store stays in use.
+	// Save writes a snapshot of one state of the store, although the store stays in use.
 	Save(ctx context.Context, w io.Writer, r SaveRequest) error
 }
 
@@ -49,8 +44,8 @@ type Holder interface {
 type Server struct {
 	http   *http.Server
 	cancel context.CancelFunc
-	// ending is canceled at the beginning of Close, before other requests are canceled. It ends watches, which would
-	// not end by themselves.
+	// ending is canceled at the beginning of Close, before other requests are canceled. It ends watches, which would not
+	// end by themselves.
 	ending context.Context
 	end    context.CancelFunc
 	// serving waits for the goroutine that accepts connections, and handlers for the running requests.
@@ -59,7 +54,7 @@ type Server struct {
 }
 
 // NewServer returns a server that answers from h, which must stay usable until Close. sync describes this process.
-// NewServer starts nothing.
+// Start starts the server.
 func NewServer(h Holder, sync Sync) *Server {
 	s := &Server{}
 	s.ending, s.end = context.WithCancel(context.Background())
@@ -100,7 +95,7 @@ func NewServer(h Holder, sync Sync) *Server {
 	return s
 }
 
-// Start accepts connections from l on a new goroutine until Close. The server closes l.
+// Start accepts connections from l on a new goroutine until Close, which closes l.
 func (s *Server) Start(l net.Listener) {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
@@ -108,7 +103,7 @@ func (s *Server) Start(l net.Listener) {
 	s.serving.Go(func() { _ = s.http.Serve(l) })
 }
 
-// Close stops listening and ends watches. It waits two seconds for other requests before it cancels them. When it
+// Close stops listening and ends watches. It waits two seconds for other requests before it cancels them. When Close
 // returns, no goroutine of the server runs. It does not close the store.
 func (s *Server) Close() error {
 	s.end()
@@ -135,10 +130,8 @@ func (s *Server) track(next http.Handler) http.Handler {
 	})
 }
 
-// nothing is the type of the query of requests that need none.
 type nothing struct{}
 
-// queryOf decodes the query of a request from its URL parameter.
 func queryOf[Q any](r *http.Request) (q Q, err error) {
 	text := r.URL.Query().Get(paramQuery)
 	if text == "" {
@@ -150,8 +143,6 @@ func queryOf[Q any](r *http.Request) (q Q, err error) {
 	return q, nil
 }
 
-// answer registers a handler for pattern that decodes the query, calls ask with it, and responds with the result as
-// JSON.
 func answer[Q, T any](mux *http.ServeMux, pattern string, ask func(context.Context, Q) (T, error)) {
 	mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		q, err := queryOf[Q](r)
@@ -170,11 +161,11 @@ func answer[Q, T any](mux *http.ServeMux, pattern string, ask func(context.Conte
 func writeJSON(w http.ResponseWriter, status int, value any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(value) // fails only if the client has disconnected
+	_ = json.NewEncoder(w).Encode(value)
 }
 
 // stream registers a handler for pattern that responds with the stream that the function write sends. The trailer of
-// the response has the error that write returns.
+// the response has the error of write.
 func stream[Q any](mux *http.ServeMux, pattern string, write func(context.Context, Q, *output) error) {
 	mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Trailer", trailerEnd)
@@ -184,7 +175,7 @@ func stream[Q any](mux *http.ServeMux, pattern string, write func(context.Contex
 			err = write(r.Context(), q, out)
 		}
 		if out.buffer.Flush() != nil {
-			return // the client has disconnected
+			return
 		}
 		end, err := json.Marshal(newFailure(err))
 		if err == nil {
@@ -193,11 +184,10 @@ func stream[Q any](mux *http.ServeMux, pattern string, write func(context.Contex
 	})
 }
 
-// output is the body of a streamed response.
 type output struct {
 	control *http.ResponseController
 	buffer  *bufio.Writer
-	enc     *gob.Encoder // writes to the field buffer
+	enc     *gob.Encoder
 }
 
 func newOutput(w http.ResponseWriter) *output {
@@ -205,7 +195,7 @@ func newOutput(w http.ResponseWriter) *output {
 	return &output{http.NewResponseController(w), buffer, gob.NewEncoder(buffer)}
 }
 
-// send adds a value, encoded with gob, to the stream. Unless flush is set the value may stay in a buffer for a while.
+// send adds a value, encoded with gob, to the stream. Without flush the value may stay in a buffer.
 func (o *output) send(value any, flush bool) error {
 	if err := o.enc.Encode(value); err != nil || !flush {
 		return err

@@ -25,14 +25,14 @@ type Snapshot struct {
 
 // SnapshotInfo is the description of a snapshot in its file.
 type SnapshotInfo struct {
-	// TakenAt is when the snapshot was taken; zero if the file does not say.
+	// TakenAt is when the snapshot was taken; zero if unknown.
 	TakenAt time.Time `json:"takenAt,omitzero"`
-	// ClusterID and ServerVersion describe the cluster, and Larder is the version of the program that wrote the
-	// snapshot. They are empty if unknown.
+	// ClusterID and ServerVersion describe the cluster, and Larder is the version of the program that wrote the snapshot.
+	// Unknown values are empty.
 	ClusterID     string `json:"clusterID,omitempty"`
 	ServerVersion string `json:"serverVersion,omitempty"`
 	Larder        string `json:"larder,omitempty"`
-	// Format is the version of the file format. Encrypted says that the file is encrypted.
+	// Format is the version of the file format.
 	Format    uint32 `json:"format"`
 	Encrypted bool   `json:"encrypted,omitempty"`
 	// LeftOut lists the collections that the snapshot omits, with the reasons, one per entry.
@@ -40,7 +40,7 @@ type SnapshotInfo struct {
 }
 
 // OpenSnapshot opens the snapshot at path. It fails with a DamageError if the file was cut short or its index is
-// damaged. Damage to single blocks is found later, by Entries. If o.SignedBy is not empty, it fails with
+// damaged. Entries finds damage of single blocks. If o.SignedBy is not empty, OpenSnapshot fails with
 // snapshot.ErrUnsigned or snapshot.ErrSignature unless one of these keys has signed the snapshot.
 func OpenSnapshot(ctx context.Context, path string, o Options) (*Snapshot, error) {
 	info, err := os.Stat(path)
@@ -54,13 +54,11 @@ func OpenSnapshot(ctx context.Context, path string, o Options) (*Snapshot, error
 	return &Snapshot{path: path, file: file, bytes: info.Size(), verified: len(o.SignedBy) > 0}, nil
 }
 
-// File returns the open snapshot file, for operations that a Source does not have. The Snapshot closes it.
 func (s *Snapshot) File() *snapshot.File { return s.file }
 
 // Verified reports whether one of the keys in Options.SignedBy has signed the snapshot.
 func (s *Snapshot) Verified() bool { return s.verified }
 
-// Status implements Source.
 func (s *Snapshot) Status(ctx context.Context) (Status, error) {
 	m := s.file.Manifest()
 	st := Status{Store: s.path, Bytes: s.bytes, Collections: []Collection{}, Snapshot: &SnapshotInfo{
@@ -83,14 +81,13 @@ func (s *Snapshot) Status(ctx context.Context) (Status, error) {
 	return st, nil
 }
 
-// Check implements Source. It verifies the whole file.
 func (s *Snapshot) Check(ctx context.Context) (store.Report, error) {
 	r, err := s.file.Verify(ctx)
 	return store.Report{Collections: r.Collections, Objects: r.Objects, Problems: r.Problems}, err
 }
 
-// Entries implements Source. For one name or namespace it reads only the blocks of the file that may contain it. It
-// skips damaged blocks, and reports them in its error.
+// Entries implements Source. For a query with a name or namespace it reads only the blocks of the file that may contain
+// matching objects. It skips damaged blocks, and reports them in its error.
 func (s *Snapshot) Entries(ctx context.Context, q Query, fn func(entry.Entry) error) error {
 	all := s.file.Manifest().Collections
 	at := slices.IndexFunc(all, func(c snapshot.Collection) bool { return c.Identity.ID() == q.Collection })
@@ -127,7 +124,6 @@ func (s *Snapshot) Entries(ctx context.Context, q Query, fn func(entry.Entry) er
 	return r.unreadable.errOrNil()
 }
 
-// missingIn converts an error about damaged blocks of a snapshot to an UnreadableError.
 func missingIn(m *snapshot.MissingError) *UnreadableError {
 	e := &UnreadableError{Count: m.Objects, AtLeast: !m.Exact}
 	for _, d := range m.Damage {
@@ -136,5 +132,4 @@ func missingIn(m *snapshot.MissingError) *UnreadableError {
 	return e
 }
 
-// Close implements Source.
 func (s *Snapshot) Close() error { return s.file.Close() }

@@ -27,14 +27,13 @@ import (
 
 var takenAt = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 
-// part is a collection and its objects, for a snapshot that a test writes.
+// part is a collection of a snapshot that a test writes.
 type part struct {
 	id      entry.Identity
 	r       entry.ResourceInfo
 	objects []runtime.Object
 }
 
-// parts is a snapshot.Source with the collections that a test writes to a snapshot.
 type parts struct {
 	t   *testing.T
 	all []part
@@ -59,7 +58,6 @@ func (p parts) Records(_ context.Context, id entry.Identity, fn func(entry.Entry
 	return nil
 }
 
-// writeSnapshot writes a snapshot of objects, which must be in key order, and returns its path.
 func writeSnapshot(t *testing.T, all []part, recipients ...age.Recipient) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "s.larder")
@@ -104,8 +102,6 @@ func openSource(t *testing.T, path string, o Options) Source {
 	return src
 }
 
-// TestSnapshotAnswersQueries checks that queries select the same objects in a snapshot as in a store, whatever
-// representation they are stored in.
 func TestSnapshotAnswersQueries(t *testing.T) {
 	ctx := context.Background()
 	web := map[string]string{"app": "web"}
@@ -186,7 +182,7 @@ func identified(u *unstructured.Unstructured) *unstructured.Unstructured {
 }
 
 // TestSnapshotOfAnUnknownType checks a collection whose objects have a Go type that this program does not know. Its
-// description is readable, and reading its objects returns an error.
+// description is readable, and reading the objects returns an error.
 func TestSnapshotOfAnUnknownType(t *testing.T) {
 	ctx := context.Background()
 	id := entry.Identity{GroupVersionResource: schema.GroupVersionResource{Group: "own.io", Version: "v1",
@@ -207,7 +203,7 @@ func TestSnapshotOfAnUnknownType(t *testing.T) {
 	}
 }
 
-// bulky returns a collection of n pods that are so large that each fills a block of a snapshot.
+// bulky returns a collection of n pods, each of which fills a block of a snapshot.
 func bulky(n int) part {
 	p := podsOf(entry.Unstructured)
 	for i := range n {
@@ -222,8 +218,6 @@ func bulky(n int) part {
 	return p
 }
 
-// TestSnapshotDamaged checks that the objects in undamaged blocks of a snapshot are read, and that the error names the
-// damaged block.
 func TestSnapshotDamaged(t *testing.T) {
 	ctx := context.Background()
 	p := bulky(4)
@@ -269,8 +263,6 @@ func TestSnapshotDamaged(t *testing.T) {
 	}
 }
 
-// TestSnapshotCutShort checks that a truncated snapshot, which has lost its index, cannot be opened, and that the error
-// says so.
 func TestSnapshotCutShort(t *testing.T) {
 	whole := writeSnapshot(t, []part{bulky(4)})
 	path := filepath.Join(t.TempDir(), "d.larder")
@@ -281,12 +273,11 @@ func TestSnapshotCutShort(t *testing.T) {
 	}
 }
 
-// blockAt returns the offset of block number n in a snapshot's file. It takes the offset from an error about that
-// block's damage.
+// blockAt returns the offset of block number n in a snapshot's file, from an error about that block's damage.
 func blockAt(t *testing.T, path string, n int) int {
 	t.Helper()
 	data := readFile(t, path)
-	clear(data[100 : len(data)*9/10]) // damages every block of a copy, but not the index
+	clear(data[100 : len(data)*9/10]) // damages every block, but not the index
 	f, err := snapshot.NewFile(bytes.NewReader(data), int64(len(data)), snapshot.OpenOptions{})
 	must(t, err)
 	err = f.Records(t.Context(), f.Manifest().Collections[0].Identity, func(entry.Entry) error { return nil })

@@ -19,7 +19,7 @@ const (
 	somebody = 65533
 )
 
-// listenAs listens on a socket at path, as a process of the user uid would, and answers like a larder sync.
+// listenAs listens on a socket at path as the user uid, and answers like a larder sync.
 func listenAs(t *testing.T, uid int, path string) {
 	t.Helper()
 	type result struct {
@@ -55,8 +55,8 @@ func listenAs(t *testing.T, uid int, path string) {
 	})
 }
 
-// TestSocketOfAnotherUser checks which processes behind a store's socket root trusts: those of the owner of the store's
-// file, such as a service's user, but of no other user (issue 37).
+// TestSocketOfAnotherUser checks which processes behind a store's socket root trusts: processes of the owner of the
+// store's file, such as a service's user, but of no other user (issue 37).
 func TestSocketOfAnotherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can listen as another user")
@@ -96,8 +96,6 @@ func TestSocketOfAnotherUser(t *testing.T) {
 	}
 }
 
-// TestOpenBesideASocketOfAnotherUser checks that Open reads a store's file although a process of another user listens
-// on the socket beside it.
 func TestOpenBesideASocketOfAnotherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can listen as another user")

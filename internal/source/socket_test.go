@@ -22,7 +22,6 @@ import (
 
 var me = Sync{PID: 42, Version: "v1", Started: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
 
-// serve starts a Server of src on the socket beside a store, and returns it with a client.
 func serve(t *testing.T, src Holder) (*Client, *Server) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "s.larder")
@@ -129,7 +128,7 @@ func TestSocketPassesErrors(t *testing.T) {
 }
 
 // TestCloseEndsStalledReader checks that Server.Close does not wait for a client that has stopped reading a stream. The
-// client then gets an error, so that the stream does not look complete.
+// client gets an error, so that the stream does not look complete.
 func TestCloseEndsStalledReader(t *testing.T) {
 	var many []*unstructured.Unstructured
 	for i := range 3000 {
@@ -160,7 +159,6 @@ func TestCloseEndsStalledReader(t *testing.T) {
 	}
 }
 
-// TestAnswerWithoutEnd checks that a client returns an error for a stream that has no trailer.
 func TestAnswerWithoutEnd(t *testing.T) {
 	server := &fakeSync{other: func(w http.ResponseWriter, _ *http.Request) {
 		_ = newOutput(w).send(entry.Entry{Key: "a/x"}, true)
@@ -170,11 +168,10 @@ func TestAnswerWithoutEnd(t *testing.T) {
 	}
 }
 
-// fakeSync listens on the socket beside a store. It describes itself to a new client. Later requests for the
-// description are answered by the handler sync, and all other requests by the handler other.
+// fakeSync is a fake of a larder sync that listens on the socket beside a store. It describes itself to a new client.
+// The handler sync answers later requests for the description, and the handler other all other requests.
 type fakeSync struct{ sync, other http.HandlerFunc }
 
-// dial listens on a new socket and returns a client.
 func (f *fakeSync) dial(t *testing.T) *Client {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "s")
@@ -201,8 +198,8 @@ func (f *fakeSync) dial(t *testing.T) *Client {
 	return client
 }
 
-// TestAnotherVersion checks that the error has both versions if the larder sync and the client have different versions
-// of the protocol.
+// TestAnotherVersion checks that the error of different protocol versions names the versions of the larder sync and of
+// the client.
 func TestAnotherVersion(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	l, err := Listen(path)

@@ -23,43 +23,38 @@ var ErrNoCollection = errors.New("no such collection in the store")
 type Source interface {
 	// Status describes the file, its collections, and the larder sync that has locked the file, if any.
 	Status(ctx context.Context) (Status, error)
-	// Entries calls fn with each entry that q selects, in key order, and returns the first error. fn may keep the
-	// entries. If the named object does not exist, fn is not called, and there is no error. After damage Entries
-	// continues with the readable entries and then returns an *UnreadableError. It decodes an entry only if a selector
-	// cannot be evaluated on its bytes.
+	// Entries calls fn with each entry that q selects, in key order, and returns the first error. fn may keep the entries.
+	// A named object that does not exist is no error. After damage Entries continues with the readable entries and then
+	// returns an *UnreadableError. It decodes an entry only if a selector cannot be evaluated on the entry's bytes.
 	Entries(ctx context.Context, q Query, fn func(entry.Entry) error) error
 	// Check verifies the whole file, and reports damage.
 	Check(ctx context.Context) (store.Report, error)
-	// Close closes the file or the connection to the larder sync.
 	Close() error
 }
 
 // Query selects objects of one collection.
 type Query struct {
-	// Collection is the id of the collection; it is required.
+	// Collection is the required id of the collection.
 	Collection string
-	// Namespace selects objects in one namespace. If empty, objects of all namespaces and cluster-scoped objects are
-	// selected.
+	// Namespace selects objects in one namespace. Empty selects objects of all namespaces and cluster-scoped objects.
 	Namespace string
-	// Name selects the object with that name. If empty, all objects are selected.
-	Name string
-	// Selector is a label selector. If empty, all objects are selected.
+	// Name selects the object with that name. Empty selects all objects.
+	Name     string
 	Selector string
-	// Fields is a field selector with the fields that query.Query supports. If empty, all objects are selected.
+	// Fields is a field selector with the fields that query.Query supports.
 	Fields string
-	// KeysOnly requests entries that have only a key. Without a selector the objects' records are not read, so the
-	// result includes the names of damaged and of sealed objects.
+	// KeysOnly requests entries that have only a key. Without a selector the objects' records are not read, so the result
+	// includes the names of damaged and of sealed objects.
 	KeysOnly bool
 	// OmitManagedFields requests objects without metadata.managedFields, from Sources that can omit them quickly; see
 	// codec.OmitManagedFields.
 	OmitManagedFields bool
 }
 
-// selective reports whether q has a label or field selector.
 func (q Query) selective() bool { return q.Selector != "" || q.Fields != "" }
 
-// prefix returns the key of the object that q names. If q names none, it returns the namespace, which begins the keys
-// of its objects.
+// prefix returns the key of the object that q names. If q has no name, prefix returns the namespace, with which the
+// keys of its objects begin.
 func (q Query) prefix() string {
 	if q.Namespace == "" {
 		return q.Name
@@ -67,12 +62,11 @@ func (q Query) prefix() string {
 	return q.Namespace + "/" + q.Name
 }
 
-// reaches reports whether an object with the given key is in the namespace and has the name that q selects.
 func (q Query) reaches(key string) bool {
 	return key == q.prefix() || q.Name == "" && strings.HasPrefix(key, q.prefix())
 }
 
-// parse returns q as a query of package query, with parsed selectors. That query has no name.
+// parse converts q to a query.Query with parsed selectors. That query has no name.
 func (q Query) parse() (query.Query, error) {
 	parsed := query.Query{Namespace: q.Namespace}
 	var err error
@@ -95,8 +89,7 @@ type reading struct {
 	codec   codec.Codec
 	selects func(entry.Entry) (bool, error)
 	fn      func(entry.Entry) error
-	// unreadable lists the damaged entries. It includes entries that q might not select, since their contents are
-	// unknown.
+	// unreadable lists the damaged entries. It includes entries that q might not select, since their contents are unknown.
 	unreadable UnreadableError
 }
 
@@ -109,7 +102,6 @@ func newReading(c Collection, q Query, fn func(entry.Entry) error) (*reading, er
 	return &reading{query: q, codec: d.codec, selects: parsed.ForEntries(d.codec), fn: fn}, nil
 }
 
-// take passes the entry e to the function fn if the query selects e.
 func (r *reading) take(e entry.Entry) error {
 	if !r.query.reaches(e.Key) {
 		return nil

@@ -9,8 +9,8 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// TestNotesOfACollection checks that a collection's description lists its known defects. It omits the defect of age,
-// which readers compute from LastContact.
+// TestNotesOfACollection checks that a collection's Notes list its known defects, except its age. Readers compute the
+// age from LastContact.
 func TestNotesOfACollection(t *testing.T) {
 	c := NewCollection(entry.Info{MustRelist: "why", LeftOut: []entry.LeftOut{{}}, LastContact: time.Unix(1, 0),
 		Attributes: entry.Attributes{Transform: "7"}})

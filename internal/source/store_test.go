@@ -23,7 +23,6 @@ func identityOf(r entry.Representation) entry.Identity {
 	return entry.Identity{GroupVersionResource: podsGVR, Representation: r}
 }
 
-// write stores one object in a new collection with the representation r. It returns the collection's id.
 func write(t *testing.T, s *store.Store, r entry.Representation, obj runtime.Object) string {
 	t.Helper()
 	return writeAs(t, s, identityOf(r),
@@ -54,8 +53,8 @@ func writeAs(t *testing.T, s *store.Store, id entry.Identity, r entry.ResourceIn
 	return id.ID()
 }
 
-// TestFileReadsEveryRepresentation checks that a File can read objects of every representation, from a store that is
-// open for writing and from the file of a closed store.
+// TestFileReadsEveryRepresentation reads objects of every representation through File, from a store that is open for
+// writing and from the file of a closed store.
 func TestFileReadsEveryRepresentation(t *testing.T) {
 	ctx := context.Background()
 	path := filepath.Join(t.TempDir(), "s")

@@ -13,16 +13,15 @@ const maxListed = 20
 
 // UnreadableError lists damaged objects. All other selected objects have been read.
 type UnreadableError struct {
-	// Count is the number of unreadable objects. If AtLeast is set there may be more, which are not known.
+	// Count is the number of unreadable objects. If AtLeast is set, further objects may be unreadable.
 	Count   int
 	AtLeast bool
 	// Problems describes each unreadable object, or each damaged block of a snapshot, in a line. More is the number of
-	// further lines, which are omitted.
+	// omitted lines.
 	Problems []string
 	More     int
 }
 
-// Error implements error.
 func (e *UnreadableError) Error() string {
 	count := "an object"
 	switch {
@@ -41,10 +40,8 @@ func (e *UnreadableError) Error() string {
 	return strings.Join(lines, "\n  ")
 }
 
-// Unwrap lets errors.Is find entry.ErrDamaged.
 func (e *UnreadableError) Unwrap() error { return entry.ErrDamaged }
 
-// Merge adds the unreadable objects of another UnreadableError to e.
 func (e *UnreadableError) Merge(other *UnreadableError) {
 	e.Count += other.Count
 	e.AtLeast = e.AtLeast || other.AtLeast
@@ -54,7 +51,6 @@ func (e *UnreadableError) Merge(other *UnreadableError) {
 	e.Problems = e.Problems[:listed]
 }
 
-// errOrNil returns e if it has unreadable objects, and nil otherwise.
 func (e *UnreadableError) errOrNil() error {
 	if e.Count == 0 {
 		return nil
@@ -62,7 +58,7 @@ func (e *UnreadableError) errOrNil() error {
 	return e
 }
 
-// add adds err to e and returns nil, if err is about damaged objects. It returns any other error unchanged.
+// add adds err to e and returns nil if err is about damaged objects. It returns any other error unchanged.
 func (e *UnreadableError) add(err error) error {
 	var other *UnreadableError
 	switch {

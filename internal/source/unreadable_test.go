@@ -15,8 +15,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestSkipsDamagedEntries checks that undamaged objects are read although other objects are damaged, from the file and
-// through the socket. The error names those damaged objects that the query may select.
+// TestSkipsDamagedEntries checks that undamaged objects are read although other objects are damaged. The error names
+// the damaged objects that the query may select.
 func TestSkipsDamagedEntries(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.db")
 	web := map[string]string{"app": "web"}
@@ -61,7 +61,6 @@ func TestSkipsDamagedEntries(t *testing.T) {
 	}
 }
 
-// flip damages the records of the objects with the given keys, in the file of a closed store.
 func flip(t *testing.T, path, collection string, keys ...string) {
 	t.Helper()
 	db, err := bolt.Open(path, 0o600, nil)

@@ -4,7 +4,7 @@ import (
 	"runtime/debug"
 )
 
-// Version returns the version of this program. If it has none, it returns the commit from which the program was built.
+// Version returns the version of this program, or else the commit from which the program was built.
 func Version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

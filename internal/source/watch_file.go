@@ -10,10 +10,10 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// Watch implements Watcher. It reads the changelog of the collection (store.Collection.RetainChanges), which has
-// committed changes, like every other read of the file. Events are not queued: a slow reader continues at its position,
-// as long as the changelog reaches back to it. Watch fails with consumer.ErrNotKept for a collection that can change
-// but has no changelog.
+// Watch implements Watcher. It reads committed changes from the changelog of the collection
+// (store.Collection.RetainChanges). Events are not queued: a slow reader continues at its position, as long as the
+// changelog reaches back to it. Watch fails with consumer.ErrNotKept for a collection that can change but has no
+// changelog.
 func (f *File) Watch(ctx context.Context, q WatchQuery, fn func(Event) error) error {
 	err := f.watch(ctx, q, fn)
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
@@ -57,7 +57,6 @@ func (f *File) watch(ctx context.Context, q WatchQuery, fn func(Event) error) er
 	return w.run(ctx)
 }
 
-// fileWatch is one watch of a collection through its changelog.
 type fileWatch struct {
 	file      *File
 	view      *store.View
@@ -65,19 +64,19 @@ type fileWatch struct {
 	query     WatchQuery
 	selection *selection
 	fn        func(Event) error
-	// keeps says that the collection has a changelog. Without one the watch ends after the list.
+	// keeps says that the collection has a changelog. Without a changelog the watch ends after the list.
 	keeps bool
-	// at is the changelog offset up to which all changes are sent.
+	// at is the changelog offset up to which the watch has sent all changes.
 	at uint64
-	// listedTo is the last changelog offset at the time when all matching objects were in the selection. For a change
-	// up to that offset, the selection may not show whether its object matched before.
+	// listedTo is the last changelog offset at the time when all matching objects were in the selection. For a change up
+	// to that offset, the selection may not show whether the changed object matched before.
 	listedTo uint64
 	// listing says that the list is being sent, so that events have no offset to resume from.
 	listing bool
 }
 
 // begin sends the Bookmark at the position where the watch begins, and then the list if it was requested. It adds the
-// matching objects to the selection. During the list, two changelog offsets are kept:
+// matching objects to the selection. begin sets two changelog offsets:
 //
 //	at         last offset before the list; or Since
 //	listedTo   last offset after the list
@@ -88,7 +87,7 @@ type fileWatch struct {
 func (w *fileWatch) begin(ctx context.Context) error {
 	if since := w.query.Since; since != nil {
 		w.at = *since
-		if _, err := w.view.Changes(ctx, w.at); err != nil { // an error is returned before any event is sent
+		if _, err := w.view.Changes(ctx, w.at); err != nil { // returns an error before any event is sent
 			return err
 		}
 	}
@@ -119,7 +118,6 @@ func (w *fileWatch) begin(ctx context.Context) error {
 	return w.fn(Event{Type: Bookmark, Seq: w.at, Listed: true})
 }
 
-// listAgain sends, as part of the list, the changes that were made while the objects were listed.
 func (w *fileWatch) listAgain(ctx context.Context) error {
 	if err := w.known(ctx); err != nil || !w.keeps {
 		return err
@@ -140,7 +138,6 @@ func (w *fileWatch) known(ctx context.Context) error {
 	return err
 }
 
-// run sends changes from the changelog until ctx ends, or until the collection cannot change any more.
 func (w *fileWatch) run(ctx context.Context) error {
 	for {
 		changed := w.view.Changed() // taken before the read, so that no change is missed
@@ -163,7 +160,7 @@ func (w *fileWatch) run(ctx context.Context) error {
 	}
 }
 
-// page sends one page of changes from the changelog. It reports whether the changelog has more.
+// page sends one page of changes from the changelog. It reports whether the changelog has more changes.
 func (w *fileWatch) page(ctx context.Context) (more bool, err error) {
 	p, err := w.view.Changes(ctx, w.at)
 	if err != nil {
@@ -188,8 +185,8 @@ func (w *fileWatch) page(ctx context.Context) (more bool, err error) {
 
 func (w *fileWatch) send(ctx context.Context, c consumer.Change) error {
 	if w.query.List && c.Type == entry.Delete && c.Seq <= w.listedTo {
-		// The list may contain an object that was created later under the same name. If that object still exists, its
-		// own event follows, and the deletion is not sent.
+		// The list may contain an object that was created later under the deleted object's name. If that object still exists,
+		// its own event follows, and the deletion is not sent.
 		if now, err := w.view.Get(ctx, c.Key); now != nil || err != nil {
 			return err
 		}

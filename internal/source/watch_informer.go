@@ -13,7 +13,7 @@ import (
 
 const (
 	// watchQueue is the maximum number of events that are queued for a watch's reader. putTimeout is how long the
-	// informer's event handler waits if the queue is full.
+	// informer's event handler waits while the queue is full.
 	watchQueue = 1024
 	putTimeout = 30 * time.Second
 )
@@ -27,9 +27,9 @@ type Informer interface {
 
 // WatchInformer watches a collection without a changelog, as Watcher.Watch does, through its running informer of
 // unstructured objects or metadata. Its events have no Seq. Without List the watch begins once the informer has synced.
-// WatchInformer adds an event handler to the informer, which receives all objects and queues the events of selected
-// ones. If 1,024 events are queued the handler waits for the reader. If the reader then takes none for half a minute,
-// the watch ends with ErrSlow.
+// WatchInformer adds an event handler to the informer, which queues the events of selected objects. If 1,024 events are
+// queued the handler waits for the reader. If the reader then takes none for half a minute, the watch ends with
+// ErrSlow.
 //
 // To stop the informer, the caller must also cancel ctx, since the informer waits for the handler.
 func WatchInformer(ctx context.Context, inf Informer, q WatchQuery, fn func(Event) error) (err error) {
@@ -73,11 +73,11 @@ type informerWatch struct {
 	queue     chan Event
 }
 
-// pass sends queued events to the watch's reader until the watch ends. handle reports when the list is in the queue.
+// pass sends queued events to the watch's reader until the watch ends. The list is in the queue once handle has synced.
 func (h *informerWatch) pass(handle cache.ResourceEventHandlerRegistration, fn func(Event) error) error {
 	listed := handle.HasSyncedChecker().Done()
 	for more := false; ; {
-		// The queue is emptied first: once the handle has synced, the whole list is in the queue.
+		// The queue is emptied before the check of handle: once handle has synced, the whole list is in the queue.
 		select {
 		case e := <-h.queue:
 			if h.ctx.Err() != nil {
@@ -117,7 +117,6 @@ func (h *informerWatch) pass(handle cache.ResourceEventHandlerRegistration, fn f
 	}
 }
 
-// drain sends the events that are in the queue now.
 func (h *informerWatch) drain(fn func(Event) error) error {
 	for {
 		select {
@@ -131,19 +130,16 @@ func (h *informerWatch) drain(fn func(Event) error) error {
 	}
 }
 
-// OnAdd implements cache.ResourceEventHandler.
 func (h *informerWatch) OnAdd(obj any, initial bool) {
 	h.handle(obj, change{created: true}, initial && !h.list)
 }
 
-// OnUpdate implements cache.ResourceEventHandler.
 func (h *informerWatch) OnUpdate(_, obj any) { h.handle(obj, change{}, false) }
 
-// OnDelete implements cache.ResourceEventHandler.
 func (h *informerWatch) OnDelete(obj any) { h.handle(obj, change{deleted: true}, false) }
 
-// handle queues the event of a change, if the watch's reader receives one. If silent is set it only records in the
-// selection whether the object matches.
+// handle queues the event of a change, if the watch's reader receives one. If silent is set, handle only updates the
+// selection's keys of matching objects.
 func (h *informerWatch) handle(obj any, c change, silent bool) {
 	if h.ctx.Err() != nil {
 		return

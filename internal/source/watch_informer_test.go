@@ -13,7 +13,7 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// fakeInformer is an Informer whose one event handler is called by the test.
+// fakeInformer is an Informer with one event handler, which the test calls.
 type fakeInformer struct {
 	synced, replayed done
 	handler          chan cache.ResourceEventHandler
@@ -43,7 +43,6 @@ func (f *fakeInformer) RemoveEventHandler(cache.ResourceEventHandlerRegistration
 
 func (f *fakeInformer) HasSyncedChecker() cache.DoneChecker { return f.synced }
 
-// TestWatchInformer checks which events a watch sends when an informer calls the watch's event handler.
 func TestWatchInformer(t *testing.T) {
 	web, db := map[string]string{"app": "web"}, map[string]string{"app": "db"}
 	for _, tc := range []struct {
@@ -136,8 +135,8 @@ func TestWatchInformerGivesUpASlowReader(t *testing.T) {
 	})
 }
 
-// TestWatchInformerReleasesHandler checks that an event handler that waits for the queue returns when the watch ends,
-// since the informer would wait for it.
+// TestWatchInformerReleasesHandler checks that an event handler that waits for the queue returns when the watch ends.
+// Otherwise the informer would wait for the handler forever.
 func TestWatchInformerReleasesHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeInformer()

@@ -18,8 +18,8 @@ import (
 
 // replica is the state of a collection that a watch's reader computes from the events.
 type replica struct {
-	objects map[string]string // the resourceVersions of the objects, by key
-	newest  map[string]int    // the highest resourceVersion received so far, by key
+	objects map[string]string // resourceVersions of the objects, by key
+	newest  map[string]int    // highest resourceVersion received so far, by key
 	reached uint64
 	events  int
 }
@@ -57,7 +57,6 @@ type watchModel struct {
 var modelOps = []string{"+a/x", "+a/x app=web", "+a/y app=web", "+a/y app=db", "-a/x", "-a/y", "+b/x app=web", "+b/x",
 	"-b/x", "+b/z app=web", "-b/z"}
 
-// source returns a Watcher of the store: the File itself, or a client of its socket.
 func (m *watchModel) source() (src Watcher, closeAll func()) {
 	f := NewFile(m.w.st)
 	if !m.socket {
@@ -107,8 +106,6 @@ func (m *watchModel) watch(ctx context.Context, src Watcher, enough func(Event) 
 	}
 }
 
-// segment runs one watch while objects are written. The watch stops after a random number of events, or when all
-// objects are written.
 func (m *watchModel) segment() {
 	ops := rapid.SliceOfN(rapid.SampledFrom(modelOps), 1, 6).Draw(m.T, "ops")
 	most := rapid.IntRange(0, 6).Draw(m.T, "events")
@@ -118,7 +115,7 @@ func (m *watchModel) segment() {
 	written := make(chan struct{})
 	go func() {
 		defer close(written)
-		defer cancel(errStop) // no further events may come
+		defer cancel(errStop)
 		m.w.write(m, ops...)
 	}()
 	events := m.r.events
@@ -131,7 +128,6 @@ func (m *watchModel) segment() {
 	}
 }
 
-// selected returns the resourceVersions of the objects in the store that match the query, by key.
 func (m *watchModel) selected() map[string]string {
 	want := map[string]string{}
 	err := NewFile(m.w.st).Entries(context.Background(), m.query, func(e entry.Entry) error {

@@ -12,8 +12,6 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// TestSocketWatches checks that a watch through the socket has the same events and errors as a watch of the source
-// itself.
 func TestSocketWatches(t *testing.T) {
 	w := newWatched(t)
 	w.write(t, "+a/x app=web", "+a/y", "-a/y")
@@ -100,7 +98,7 @@ func TestSlowReaderOfAWatch(t *testing.T) {
 	}
 }
 
-// TestCloseEndsWatches checks that Server.Close ends a watch whose client has stopped reading, and waits for its
+// TestCloseEndsWatches checks that Server.Close ends a watch whose client has stopped reading, and waits for the HTTP
 // handler.
 func TestCloseEndsWatches(t *testing.T) {
 	ended := make(chan struct{})
@@ -140,7 +138,6 @@ func TestCloseEndsWatches(t *testing.T) {
 	}
 }
 
-// TestDeadClientOfAWatch checks that the server ends a watch without events when its client disconnects.
 func TestDeadClientOfAWatch(t *testing.T) {
 	ended := make(chan struct{})
 	client, _ := serve(t, &fakeSource{watch: func(ctx context.Context, _ WatchQuery, fn func(Event) error) error {
@@ -157,7 +154,7 @@ func TestDeadClientOfAWatch(t *testing.T) {
 }
 
 // TestDeadSyncOfAWatch checks that the client ends a watch if the larder sync no longer answers. While the sync
-// answers, the watch continues even without events.
+// answers, a watch without events continues.
 func TestDeadSyncOfAWatch(t *testing.T) {
 	for _, alive := range []bool{false, true} {
 		asked, enough := make(chan struct{}, 100), make(chan struct{})

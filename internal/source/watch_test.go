@@ -19,18 +19,16 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// watched is a store with a collection of pods and a changelog, and writes to it.
 type watched struct {
 	path string
 	keep time.Duration
 	st   *store.Store
 	c    *store.Collection
 	rv   int
-	// every is how many writes are committed together. Default 1.
+	// every is the number of writes in a commit. Default 1.
 	every int
 }
 
-// failer has the methods of testing.T and rapid.T that the helpers need.
 type failer interface {
 	Helper()
 	Fatal(args ...any)
@@ -84,8 +82,8 @@ func (w *watched) id() entry.Identity {
 
 func (w *watched) query() Query { return Query{Collection: w.id().ID()} }
 
-// write applies operations in order: "+a/x app=web" writes the pod a/x with that label, and "-a/x" deletes it. A pod
-// that is created again has a new UID.
+// write applies operations in order: "+a/x app=web" writes the pod a/x with that label, and "-a/x" deletes it. A
+// recreated pod has a new UID.
 func (w *watched) write(t failer, ops ...string) {
 	t.Helper()
 	for _, op := range ops {
@@ -121,7 +119,6 @@ func (w *watched) flush(t failer) {
 	}
 }
 
-// last returns the changelog offset of the last change.
 func (w *watched) last(t failer) uint64 {
 	t.Helper()
 	kept, err := w.st.Kept(context.Background(), w.id())
@@ -144,8 +141,7 @@ func inShort(e Event) string {
 	return fmt.Sprintf("%s %s %d", e.Type, e.Entry.Key, e.Seq)
 }
 
-// watchUntil returns the short forms of a watch's events, up to the event with the short form last, or up to the end of
-// the watch.
+// watchUntil returns the events of a watch in the form of inShort, up to the event last or the end of the watch.
 func watchUntil(ctx context.Context, src Watcher, q WatchQuery, last string) (all []string, err error) {
 	err = src.Watch(ctx, q, func(e Event) error {
 		all = append(all, inShort(e))
@@ -169,7 +165,6 @@ func wantEvents(t *testing.T, what string, got []string, err, wantErr error, wan
 
 func seq(n uint64) *uint64 { return &n }
 
-// TestWatchSince checks that a watch of the file of a closed store sends the changes after a changelog offset.
 func TestWatchSince(t *testing.T) {
 	w := openWatched(t, filepath.Join(t.TempDir(), "s.db"), time.Hour)
 	w.write(t, "+a/x app=web", "+a/y app=web", "+b/z") // 1 to 3
@@ -221,8 +216,8 @@ func TestWatchSince(t *testing.T) {
 	}
 }
 
-// TestWatchSelects checks that a watch with a selector sends an object that begins to match as ADDED, and one that
-// ceases to match as DELETED, as the API server does.
+// TestWatchSelects checks that a watch with a selector sends an object that begins to match as ADDED, and an object
+// that ceases to match as DELETED, as the API server does.
 func TestWatchSelects(t *testing.T) {
 	w := newWatched(t)
 	f := NewFile(w.st)
@@ -299,7 +294,6 @@ func TestWatchWithoutChangelog(t *testing.T) {
 	w.close(t)
 }
 
-// TestWatchEnds checks that a watch ends when its context ends, and when its collection can no longer be written.
 func TestWatchEnds(t *testing.T) {
 	w := newWatched(t)
 	f := NewFile(w.st)
