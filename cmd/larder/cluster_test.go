@@ -22,7 +22,7 @@ import (
 
 type clusterKey struct{}
 
-// cluster is the fake API server that one script uses. $KUBECONFIG is the path of its kubeconfig.
+// cluster is the fake API server of one script. $KUBECONFIG is the path of its kubeconfig.
 type cluster struct {
 	server     *fakeapi.Server
 	kubeconfig string
@@ -41,7 +41,6 @@ var kinds = map[string]schema.GroupVersionKind{
 	"widgets":     {Group: "example.com", Version: "v1", Kind: "Widget"},
 }
 
-// reasons maps HTTP status codes to the reason field of the Status that an API server sends.
 var reasons = map[int]string{
 	http.StatusUnauthorized: "Unauthorized", http.StatusForbidden: "Forbidden", http.StatusNotFound: "NotFound",
 	http.StatusMethodNotAllowed: "MethodNotAllowed", http.StatusServiceUnavailable: "ServiceUnavailable",
@@ -153,7 +152,7 @@ func gvr(resource string) schema.GroupVersionResource {
 }
 
 // write creates, updates or deletes an object on the fake server. The data of a secret is base64 of "the-secret-value",
-// and an annotation holds the same value in clear text.
+// and an annotation holds the value in clear text.
 func (c *cluster) write(verb, resource, key string, labels []string) error {
 	namespace, name, ok := strings.Cut(key, "/")
 	if !ok {
@@ -188,8 +187,8 @@ func (c *cluster) write(verb, resource, key string, labels []string) error {
 }
 
 // damage is the script command that corrupts a file: damage FILE truncate | zero | newer | flip TEXT. flip inverts one
-// bit in the first byte of each occurrence of TEXT. newer sets an unknown format version. alter, begin, cut and later
-// damage a snapshot: see damageSnapshot.
+// bit in the first byte of each occurrence of TEXT. newer sets an unknown format version. damageSnapshot describes
+// alter, begin, cut and later, which damage a snapshot.
 func damage(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: damage FILE truncate|zero|flip [TEXT]")

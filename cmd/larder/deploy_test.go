@@ -11,7 +11,6 @@ import (
 	"github.com/larder-dev/larder/internal/config"
 )
 
-// TestSystemdUnit checks that the systemd unit is valid and hardened, and that the configuration beside it is valid.
 func TestSystemdUnit(t *testing.T) {
 	dir := filepath.Join("..", "..", "deploy", "systemd")
 	c, err := config.Load(filepath.Join(dir, "sync.yaml"))
@@ -27,7 +26,7 @@ func TestSystemdUnit(t *testing.T) {
 		"Service.Type": "notify", "Service.Restart": "on-failure", "Service.DynamicUser": "yes",
 		"Service.ProtectSystem":   "strict",
 		"Service.NoNewPrivileges": "yes", "Install.WantedBy": "multi-user.target",
-		// a refused system call fails instead of killing the process: the store tolerates failed calls such as chown
+		// A refused system call must fail instead of killing the process: the store tolerates failed calls such as chown.
 		"Service.SystemCallErrorNumber": "EPERM",
 		"Service.ExecStart":             "/usr/local/bin/larder sync --config /etc/larder/sync.yaml",
 	} {
@@ -44,7 +43,7 @@ func TestSystemdUnit(t *testing.T) {
 		return
 	}
 	copied := filepath.Join(t.TempDir(), "larder-sync.service")
-	self, err := os.Executable() // the test binary stands in for the program larder, which may not be installed
+	self, err := os.Executable() // stands in for the program larder, which may not be installed
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,8 +57,6 @@ func TestSystemdUnit(t *testing.T) {
 	}
 }
 
-// parseUnit returns the settings of a systemd unit by section and name. If a setting is repeated, it returns the last
-// value.
 func parseUnit(t *testing.T, text string) map[string]string {
 	t.Helper()
 	section, all := "", map[string]string{}

@@ -7,16 +7,15 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// freeze suspends the background command that the script started last, as kill -STOP does, until the script runs thaw
-// or ends.
+// freeze is the script command that suspends the background command started last, as kill -STOP does, until thaw or the
+// end of the script.
 func freeze(ts *testscript.TestScript, neg bool, args []string) {
 	pid := lastPID(ts, "freeze", neg || len(args) > 0)
 	ts.Check(signal(pid, "-STOP"))
-	// so that the process can end after a failed script; otherwise it has ended and the error is ignored
+	// A suspended process would survive a failed script. The error is ignored, because the process may have ended.
 	ts.Defer(func() { _ = signal(pid, "-CONT") })
 }
 
-// thaw resumes the background command that freeze has suspended.
 func thaw(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(signal(lastPID(ts, "thaw", neg || len(args) > 0), "-CONT"))
 }

@@ -45,8 +45,6 @@ func BenchmarkGet(b *testing.B) {
 	}
 }
 
-// holdOffline starts a sync that cannot reach its server and keeps it running, with the store open, until the benchmark
-// ends.
 func holdOffline(b *testing.B, path string) {
 	b.Helper()
 	kubeconfig := filepath.Join(b.TempDir(), "config")
@@ -66,7 +64,6 @@ func holdOffline(b *testing.B, path string) {
 	}
 }
 
-// storePods writes a store with n pods, as a sync would.
 func storePods(b *testing.B, path string, n int) {
 	b.Helper()
 	st, err := store.Open(path, store.Options{})

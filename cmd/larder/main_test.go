@@ -17,8 +17,6 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"larder": larder, "kubectl-larder": larder})
 }
 
-// unknownFlag is the exit code of the test program if a message of the command names a flag that the command does not
-// have.
 const unknownFlag = 99
 
 // larder runs the command line, and checks that every flag in its messages on standard error exists.

@@ -20,7 +20,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// program writes a store as a Go program with Larder would:
+// program is the script command that writes a store as a Go program with Larder would:
 //
 //	program FILE                     the config map b/y, of a resource whose discovery data is unknown
 //	program FILE defects             the same, with a transform and the mark "must relist"
@@ -89,7 +89,6 @@ func storeConfigMap(ts *testscript.TestScript, st *store.Store, transform, mustR
 	ts.Check(c.Close())
 }
 
-// runByMetadata runs an informer that stores only metadata, until it has synced.
 func runByMetadata(ts *testscript.TestScript, o informer.Options) {
 	config, err := clientcmd.BuildConfigFromFlags("", ts.Getenv("KUBECONFIG"))
 	ts.Check(err)
@@ -111,7 +110,6 @@ func runByMetadata(ts *testscript.TestScript, o informer.Options) {
 	runUntilSynced(ts, inf)
 }
 
-// runExample runs the informer of pods from README.md until it has synced.
 func runExample(ts *testscript.TestScript, st *store.Store) {
 	config, err := clientcmd.BuildConfigFromFlags("", ts.Getenv("KUBECONFIG"))
 	ts.Check(err)

@@ -21,7 +21,7 @@ func hangup(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(background[len(background)-1].Process.Signal(syscall.SIGHUP))
 }
 
-// fetch is the script command that requests a path from the sync that holds the store FILE, until both status and body
+// fetch is the script command that requests a path from the sync that holds the store FILE, until status and body
 // match: fetch FILE PATH STATUS PATTERN
 func fetch(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 4 {
@@ -45,8 +45,8 @@ func fetch(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// ask requests a path from the address of the health endpoints, which is in the status of the store's sync. It returns
-// the HTTP status and the body. Without an answer the status is 0.
+// ask requests a path from the health server whose address is in the status of the store's sync. Without an answer the
+// returned HTTP status is 0.
 func ask(ts *testscript.TestScript, store, path string) (status int, body string) {
 	if err := ts.Exec("larder", "status", "--from", store, "-o", "json"); err != nil {
 		return 0, err.Error()

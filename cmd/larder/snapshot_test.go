@@ -17,7 +17,7 @@ import (
 func damageSnapshot(data []byte, how string) []byte {
 	switch how {
 	case "alter":
-		// a byte in the first block, after the file's prologue
+		// The altered byte is in the first block, after the file's prologue.
 		data[len("\x89LARDER\n")+4+8+1+int(data[20])+4+60] ^= 1
 	case "cut":
 		data = data[:len(data)*2/3]
@@ -31,7 +31,7 @@ func damageSnapshot(data []byte, how string) []byte {
 }
 
 // killed is the script command that runs a program and kills it once it has created a file: killed PROGRAM ARG… On a
-// busy machine the program may end before that.
+// busy machine the program may end before the kill.
 func killed(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 {
 		ts.Fatalf("usage: killed PROGRAM ARG…")
@@ -53,11 +53,12 @@ func killed(ts *testscript.TestScript, neg bool, args []string) {
 		default:
 		}
 	}
-	_ = cmd.Process.Kill() // an error is ignored: the process may have ended
+	_ = cmd.Process.Kill() // the process may have ended
 	ts.Logf("killed: %v", <-ended)
 }
 
-// only is the script command that fails if the script's directory has other files that commands have made: only FILE…
+// only is the script command that fails if commands have made other files than FILE… in the script's directory: only
+// FILE…
 func only(ts *testscript.TestScript, neg bool, args []string) {
 	if neg {
 		ts.Fatalf("usage: only FILE…")
@@ -69,7 +70,6 @@ func only(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// files returns the names of the files that commands have created in the script's directory.
 func files(ts *testscript.TestScript) (names []string) {
 	entries, err := os.ReadDir(ts.MkAbs("."))
 	ts.Check(err)

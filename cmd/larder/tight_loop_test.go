@@ -20,9 +20,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// TestTightLoop checks restarts in quick succession: syncs are killed or terminated at random moments. Each sync leaves
-// only files that the next one takes over. The store does not grow, only the first sync lists, and the last sync ends
-// with the server's state.
+// TestTightLoop kills or terminates syncs at random moments, in quick succession. It checks that each sync leaves only
+// files that the next sync can use, that the store does not grow, and that only the first sync lists.
 func TestTightLoop(t *testing.T) {
 	t.Parallel()
 	const lives, pods = 24, 300
@@ -55,8 +54,7 @@ func TestTightLoop(t *testing.T) {
 		}
 		s := startSync(t, env.Vars, c.kubeconfig, path)
 		if life%6 >= 4 {
-			// only these runs wait until the sync is live; in all other runs the sync ends at any step: open,
-			// discovery, resume
+			// Only a few runs wait until the sync is live. All other syncs end at any step: open, discovery, resume.
 			s.waitLive(t)
 		} else {
 			time.Sleep(time.Duration(random.IntN(150_000)) * time.Microsecond)
@@ -89,12 +87,11 @@ func TestTightLoop(t *testing.T) {
 	}
 }
 
-// running is a larder sync process that a test has started.
 type running struct {
 	cmd    *exec.Cmd
 	done   chan struct{}
 	live   chan struct{} // closed once the log of the process says "live"
-	stderr bytes.Buffer  // the process's log, which may be read once done is closed
+	stderr bytes.Buffer  // the process's log; read it only after done is closed
 }
 
 func larderCommand(env []string, args ...string) *exec.Cmd {
@@ -128,7 +125,7 @@ func (s *running) read(out io.Reader) {
 			reportLive()
 		}
 	}
-	_ = s.cmd.Wait() // an error is ignored: waitLive and terminate read ProcessState instead
+	_ = s.cmd.Wait() // waitLive and terminate read ProcessState instead of the error
 }
 
 func (s *running) waitLive(t *testing.T) {
@@ -143,9 +140,8 @@ func (s *running) waitLive(t *testing.T) {
 	}
 }
 
-// kill ends the sync process with SIGKILL.
 func (s *running) kill() {
-	_ = s.cmd.Process.Kill() // an error is ignored: the process may have ended
+	_ = s.cmd.Process.Kill() // the process may have ended
 	<-s.done
 }
 
@@ -168,7 +164,6 @@ func (s *running) terminate(t *testing.T) {
 	}
 }
 
-// wantFiles fails if dir has a file that matches none of the patterns.
 func wantFiles(t *testing.T, dir string, patterns ...string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/term"
 )
 
-// askSecret returns the value of IO.AskSecret for this process: a function that prompts for a secret, or nil if
-// standard input is not a terminal. Once ctx has ended, the function returns the error of ctx without prompting.
+// askSecret returns a function that prompts for a secret, for IO.AskSecret, or nil if standard input is not a terminal.
+// Once ctx has ended, the function returns the error of ctx without prompting.
 func askSecret(ctx context.Context) func(string) (string, error) {
 	in := int(os.Stdin.Fd())
 	if !term.IsTerminal(in) {
@@ -20,8 +20,8 @@ func askSecret(ctx context.Context) func(string) (string, error) {
 }
 
 // readSecret prints the prompt and reads one line from the terminal without echo. If ctx ends first, it restores the
-// terminal's settings and returns the error of ctx. A blocked read of a terminal cannot be cancelled: its goroutine
-// stays until a line is entered or the process exits.
+// terminal's settings and returns the error of ctx. A blocked read of a terminal cannot be cancelled: the reading
+// goroutine stays until a line is entered or the process exits.
 func readSecret(ctx context.Context, in int, out io.Writer, prompt string) (string, error) {
 	before, err := term.GetState(in)
 	if err != nil {
@@ -45,7 +45,6 @@ func readSecret(ctx context.Context, in int, out io.Writer, prompt string) (stri
 	case a := <-answered:
 		return string(a.text), a.err
 	case <-ctx.Done():
-		// ignored: it can hardly fail, since the descriptor was a terminal when GetState succeeded
 		_ = term.Restore(in, before)
 		return "", ctx.Err()
 	}

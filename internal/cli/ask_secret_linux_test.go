@@ -43,8 +43,6 @@ func echoes(t *testing.T, terminal *os.File) bool {
 	return state.Lflag&unix.ECHO != 0
 }
 
-// TestInterruptedAtThePrompt checks that ^C at the passphrase prompt ends the command, and that the terminal echoes
-// again.
 func TestInterruptedAtThePrompt(t *testing.T) {
 	for _, interrupted := range []bool{false, true} {
 		keys, terminal := newTerminal(t)

@@ -13,8 +13,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestReadOnlyAndFullDisk checks the hints of compact and sync for a full disk and for a read-only file system. It
-// mounts its own file system, so it needs root.
+// TestReadOnlyAndFullDisk checks the hints of compact and sync for a full disk and for a read-only file system. The
+// test mounts a file system, so it needs root.
 func TestReadOnlyAndFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	if err := syscall.Mount("larder-test", dir, "tmpfs", 0, "size=4m"); err != nil {
@@ -48,7 +48,7 @@ func TestReadOnlyAndFullDisk(t *testing.T) {
 	for _, test := range []struct {
 		prepare func() error
 		want    string
-		sync    string // the expected hint of a sync that creates a new store on this file system
+		sync    string // expected hint of a sync that creates a new store on this file system
 	}{
 		{func() error { return nil },
 			`room for a second copy, about 1 MiB(.|\n)*hint: make room on that disk; the file is as it was`,

@@ -9,7 +9,8 @@ import (
 )
 
 // withoutBashCompletion defines the two bash functions of the bash-completion package that cobra's completion script
-// calls, for systems without that package. It splits words at blanks only, because no argument of larder contains one.
+// calls, for systems without that package. The functions split words at blanks only, because no argument of larder
+// contains one.
 const withoutBashCompletion = `
 if ! declare -F _get_comp_words_by_ref >/dev/null 2>&1; then
     _get_comp_words_by_ref()
@@ -40,8 +41,8 @@ if ! declare -F __ltrim_colon_completions >/dev/null 2>&1; then
 fi
 `
 
-// forCompletion removes, from the usage texts of all flags of cmd and its subcommands, the back quotes around value
-// names. Help texts need them, but a shell would show them with a completion.
+// forCompletion removes the back quotes around value names from the usage texts of flags. Help texts need the back
+// quotes, but a shell would show them with a completion.
 func forCompletion(cmd *cobra.Command) {
 	plain := func(f *pflag.Flag) { f.Usage = strings.ReplaceAll(f.Usage, "`", "") }
 	cmd.Flags().VisitAll(plain)
@@ -55,7 +56,6 @@ func forCompletion(cmd *cobra.Command) {
 var ourCommand = regexp.MustCompile(`(kubectl )?\blarder ` +
 	`(--help|sync|get|watch|status|check|diff|snapshot|compact|keygen|version|completion)\b`)
 
-// asNamed replaces larder, in the help of cmd and its subcommands, by the name under which the process was started.
 func asNamed(cmd *cobra.Command, name string) {
 	for _, text := range []*string{&cmd.Long, &cmd.Example} {
 		*text = ourCommand.ReplaceAllString(*text, name+" $2")

@@ -58,7 +58,6 @@ func TestConversionFails(t *testing.T) {
 	})
 }
 
-// syncing runs larder sync while fn runs, and returns after both. It does not wait until the resources are live.
 func syncing(t *testing.T, store, host string, args []string, fn func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -67,7 +66,7 @@ func syncing(t *testing.T, store, host string, args []string, fn func()) {
 		_, _, errs := runs(ctx, append([]string{"sync", "--store", store, "--server", host}, args...)...)
 		said <- errs
 	}()
-	defer func() { // the sync is stopped also if fn fails the test
+	defer func() { // also stops the sync if fn fails the test
 		cancel()
 		if errs := <-said; t.Failed() {
 			t.Log(errs)

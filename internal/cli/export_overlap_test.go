@@ -16,8 +16,7 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// widgetsOf returns a collection of widgets with the given keys. Its last contact with the server was the given number
-// of hours ago.
+// widgetsOf returns a collection of widgets with the given keys. Its last contact with the server was hours ago.
 func widgetsOf(hours int, change func(*snapshot.Collection), keys ...string) written {
 	c := snapshot.Collection{
 		Identity: entry.Identity{GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1",
@@ -32,8 +31,8 @@ func widgetsOf(hours int, change func(*snapshot.Collection), keys ...string) wri
 	return written{c, keys}
 }
 
-// TestExportOfOverlappingCollections checks exports of files with several collections of one resource. An object that
-// is in several of them is exported once. An object that is missing from a newer complete collection is not exported.
+// TestExportOfOverlappingCollections checks exports of files with several collections of one resource. An object in
+// several collections is exported once. An object that is missing from a newer complete collection is not exported.
 func TestExportOfOverlappingCollections(t *testing.T) {
 	inWeb := func(c *snapshot.Collection) { c.Identity.Namespace = "web" }
 	inDB := func(c *snapshot.Collection) { c.Identity.Namespace = "db" }
@@ -48,8 +47,8 @@ func TestExportOfOverlappingCollections(t *testing.T) {
 	typed := func(c *snapshot.Collection) { c.Identity.Representation = entry.Typed }
 	for name, tc := range map[string]struct {
 		all  []written
-		want string // the expected exported objects, each with the scope of its collection
-		note string // the only note expected on standard error; "" expects none
+		want string // expected exported objects, with the scopes of their collections
+		note string // the only expected note on standard error; "" expects none
 	}{
 		"all after a namespace": {all: []written{widgetsOf(9, inWeb, "web/gone", "web/x"),
 			widgetsOf(1, nil, "db/x", "web/x")}, want: "db/x:all web/x:all"},
@@ -115,7 +114,6 @@ func TestExportOfOverlappingCollections(t *testing.T) {
 	}
 }
 
-// sameNote reports whether errs is one line that begins with note; an empty note requires empty errs.
 func sameNote(errs, note string) bool {
 	if note == "" {
 		return errs == ""

@@ -16,7 +16,7 @@ import (
 // leastHelp is the narrowest terminal, in columns, to which help is fitted.
 const leastHelp = 40
 
-// fitHelp makes every command fit its help to the terminal's width. Without a terminal, or on one narrower than
+// fitHelp makes every command fit its help to the terminal's width. Without a terminal, or on a terminal narrower than
 // leastHelp, help is printed unchanged.
 func fitHelp(root *cobra.Command, s command.IO) {
 	help := root.HelpFunc()
@@ -50,7 +50,7 @@ func fitted(text string, width int) string {
 		if line != "" && line[0] != ' ' {
 			paragraph = append(paragraph, line)
 			if strings.HasSuffix(line, ":") {
-				// a line that ends with a colon, such as a heading, is not joined with the next line
+				// A line that ends with a colon, such as a heading, is not joined with the next line.
 				end()
 			}
 			continue
@@ -80,7 +80,6 @@ func hanging(line string, width int) int {
 	return len(line) - len(strings.TrimLeft(line, " ")) + 4
 }
 
-// fill writes a line, wrapped at width columns. Continuation lines start at column indent.
 func fill(out *strings.Builder, line string, indent, width int) {
 	for utf8.RuneCountInString(line) > width {
 		head := string([]rune(line)[:width+1])

@@ -12,7 +12,6 @@ import (
 	"github.com/larder-dev/larder/internal/cli/clitest"
 )
 
-// TestHelpFitsTheTerminal checks for every command that no line of its help exceeds the width and no word is lost.
 func TestHelpFitsTheTerminal(t *testing.T) {
 	help := func(width int, path []string) string {
 		var out bytes.Buffer

@@ -13,8 +13,7 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// TestHostileText checks that control characters in a snapshot from elsewhere are escaped on a terminal
-// (CVE-2021-25743).
+// TestHostileText checks that control characters in a downloaded snapshot are escaped on a terminal (CVE-2021-25743).
 func TestHostileText(t *testing.T) {
 	const evil = "\x1b]0;pwned\x07\u009b2J\r"
 	dir := t.TempDir()
@@ -61,7 +60,7 @@ func TestHostileText(t *testing.T) {
 }
 
 // TestHostileTextOnATerminal checks that no command prints control characters of a file to a terminal, in any format.
-// Output that is not a terminal gets the text unchanged.
+// Templates print the text unchanged if the output is not a terminal.
 func TestHostileTextOnATerminal(t *testing.T) {
 	const evil = "\x1b]0;pwned\x07\u009b2J\u0090\x7f\r"
 	dir := t.TempDir()
@@ -70,7 +69,7 @@ func TestHostileTextOnATerminal(t *testing.T) {
 		c.Resource = entry.ResourceInfo{Kind: "Widget", ShortNames: []string{"wd"}, Namespaced: true,
 			Columns: []entry.Column{{Name: "Size", Type: "string", JSONPath: ".metadata.name"}}}
 	}
-	// evil text longer than a write buffer, so that some writes end within a UTF-8 character
+	// The text is longer than a write buffer, so that some writes end within a UTF-8 character.
 	long := evil + strings.Repeat("ü"+evil, 1200)
 	writeSnapshot(t, file, snapshot.Header{Larder: evil},
 		widgetsOf(1, hostile, "a/"+long, "b/"+long, "c/"+long, "d/"+long))
@@ -91,8 +90,6 @@ func TestHostileTextOnATerminal(t *testing.T) {
 	}
 }
 
-// checkTerminal runs a command twice: with a terminal as standard output, where no hidden character may appear, and
-// without, where templates must print the text unchanged.
 func checkTerminal(t *testing.T, args []string, hidden func(rune) bool) {
 	t.Helper()
 	var out, errs strings.Builder

@@ -24,15 +24,12 @@ import (
 	"github.com/larder-dev/larder/internal/fakeapi"
 )
 
-// runs executes a larder command and returns its exit code and output.
 func runs(ctx context.Context, args ...string) (code int, out, errs string) {
 	var o, e bytes.Buffer
 	code = Run(ctx, args, command.IO{Out: &o, Err: &e, Now: time.Now})
 	return code, o.String(), e.String()
 }
 
-// aPod starts a fake API server with one pod. host is the flag that names the server; file returns paths in a new
-// directory.
 func aPod(t *testing.T) (host string, file func(name string) string) {
 	t.Helper()
 	server := clitest.StartServer(t)
@@ -41,8 +38,8 @@ func aPod(t *testing.T) (host string, file func(name string) string) {
 	return "--server=" + server.Config().Host, func(name string) string { return filepath.Join(dir, name) }
 }
 
-// TestInterrupted checks that an interrupted command reports the interruption and the state it leaves, instead of the
-// failures that follow from it.
+// TestInterrupted checks that an interrupted command reports the interruption and the state of its files, instead of
+// failures that the interruption causes.
 func TestInterrupted(t *testing.T) {
 	host, file := aPod(t)
 	for _, args := range [][]string{
@@ -91,8 +88,8 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// TestInterruptedDuringClusterIDRequest checks a live save that is interrupted while it requests the cluster's ID: it
-// must not report that the server refused the request.
+// TestInterruptedDuringClusterIDRequest checks that a live save that is interrupted while it requests the cluster's ID
+// does not report that the server refused the request.
 func TestInterruptedDuringClusterIDRequest(t *testing.T) {
 	host, file := aPod(t)
 	to, err := url.Parse(strings.TrimPrefix(host, "--server="))
@@ -228,7 +225,6 @@ func TestResultsThatCanNotBePrinted(t *testing.T) {
 	}
 }
 
-// fullDisk is a writer on which every write fails as on a full disk.
 type fullDisk struct{}
 
 func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("the disk is full") }
@@ -245,8 +241,6 @@ func filesIn(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// TestInterruptedLiveSave interrupts a live save while the server does not respond. The error does not call the server
-// unreachable.
 func TestInterruptedLiveSave(t *testing.T) {
 	for _, verb := range []string{"discovery", "list"} {
 		server := clitest.StartServer(t)
@@ -272,8 +266,6 @@ func TestInterruptedLiveSave(t *testing.T) {
 	}
 }
 
-// TestInterruptedPassphrase checks that a command interrupted at the passphrase prompt reports nothing but the
-// interruption.
 func TestInterruptedPassphrase(t *testing.T) {
 	t.Setenv(input.PassphraseVariable, "")
 	dir := t.TempDir()

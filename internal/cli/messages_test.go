@@ -72,7 +72,6 @@ func TestMessagesNameFlags(t *testing.T) {
 	}
 }
 
-// literal returns the text of an expression that is a string literal, or a concatenation that contains one.
 func literal(e ast.Expr) (text string, ok bool) {
 	switch e := e.(type) {
 	case *ast.BasicLit:

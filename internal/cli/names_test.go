@@ -33,15 +33,13 @@ func custom(group, version, plural, kind string) fakeapi.Resource {
 	}
 }
 
-// startNamesakes starts a server with all resources of namesakes. Each resource has one object, named after its API
-// group.
 func startNamesakes(t *testing.T) *fakeapi.Server {
 	t.Helper()
 	var all []fakeapi.Resource
 	for place := range 2 {
 		for _, pair := range namesakes {
 			if r := pair[place]; r.Resource != "nodes" && r.Resource != "pods" || r.Group != "" {
-				// nodes and pods are built into the fake server already
+				// Nodes and pods are built into the fake server.
 				all = append(all, r)
 			}
 		}
@@ -67,7 +65,6 @@ func startNamesakes(t *testing.T) *fakeapi.Server {
 	return server
 }
 
-// nameOf returns the name of the resource's object in the form that -o name prints.
 func nameOf(r fakeapi.Resource) string {
 	kind := schema.GroupKind{Group: r.Group, Kind: strings.ToLower(r.Kind)}
 	return kind.String() + "/" + objectOf(r)

@@ -12,8 +12,8 @@ import (
 )
 
 // TestRetiredVersion checks that a resource version that the server has replaced is no longer mirrored, in a running
-// sync and after a restart. Its stored objects are then found only by the full name of the resource; short names mean
-// the new version (issue 38, D.10).
+// sync and after a restart. Only the full name of the resource then finds its stored objects; short names mean the new
+// version (issue 38, D.10).
 func TestRetiredVersion(t *testing.T) {
 	before, after := custom("example.com", "v1beta1", "things", "Thing"), custom("example.com", "v1", "things", "Thing")
 	server := fakeapi.New(fakeapi.Options{Resources: []fakeapi.Resource{after, before}})

@@ -16,7 +16,6 @@ import (
 	"github.com/larder-dev/larder/internal/cli/snapshots"
 )
 
-// newRoot returns the cobra command larder with all its subcommands.
 func newRoot(s command.IO) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "larder",
@@ -65,8 +64,8 @@ larder diff: 0 no difference; 1 a difference; 2 wrong usage; 3 not compared.`,
 	return root
 }
 
-// displayName returns the program's name for usage lines. For kubectl-larder it is `kubectl larder`, because kubectl
-// runs that plugin so.
+// displayName returns the program's name for usage lines. For kubectl-larder it is `kubectl larder`: kubectl runs
+// plugins under that name.
 func displayName(program string) string {
 	name := strings.TrimSuffix(filepath.Base(program), ".exe")
 	if plugin, ok := strings.CutPrefix(name, "kubectl-"); ok {
@@ -76,7 +75,7 @@ func displayName(program string) string {
 }
 
 // flagError returns the usage error for an invalid flag. If cmd has subcommands and an argument is left over, the user
-// has probably misspelled a subcommand, and the error reports that instead of the flag.
+// has probably misspelled a subcommand. The error then reports the misspelling instead of the flag.
 func flagError(cmd *cobra.Command, err error) error {
 	if args := cmd.Flags().Args(); cmd.HasAvailableSubCommands() && len(args) > 0 {
 		return command.UnknownCommand(cmd, args[0])
@@ -85,7 +84,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	if errors.As(err, &invalid) {
 		switch invalid.GetFlag().Value.(type) {
 		case *command.SizeValue, *command.AgeValue:
-			// the errors of these flag types already name the flag and its valid values
+			// The errors of some flag types already name the flag and its valid values.
 			return command.Usagef("--%s %w", invalid.GetFlag().Name, invalid.Unwrap())
 		}
 	}

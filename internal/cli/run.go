@@ -31,13 +31,12 @@ func Main() int {
 }
 
 // MainForTests is like Main, with two differences. Passphrases have a low scrypt work factor, because under the race
-// detector the default takes many seconds of CPU time. Standard error is written to errs. It also returns the command
-// that was run.
+// detector the default takes many seconds of CPU time. Standard error is written to errs. MainForTests also returns the
+// executed command.
 func MainForTests(errs io.Writer) (*cobra.Command, int) {
 	return runProcess(command.IO{PassphraseWork: 10, Err: errs})
 }
 
-// runProcess runs larder with the process's arguments and the streams of the process that s does not have yet.
 func runProcess(s command.IO) (*cobra.Command, int) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -50,7 +49,6 @@ func runProcess(s command.IO) (*cobra.Command, int) {
 	return execute(ctx, os.Args[1:], s)
 }
 
-// Run executes one command line of larder and returns its exit code.
 func Run(ctx context.Context, args []string, s command.IO) int {
 	_, code := execute(ctx, args, s)
 	return code
@@ -63,7 +61,7 @@ func execute(ctx context.Context, args []string, s command.IO) (*cobra.Command, 
 	if s.TerminalSize == nil {
 		s.TerminalSize = func() (int, int) { return 0, 0 }
 	}
-	// escapes control characters, because errors and notes quote text of files and servers
+	// NewVisibleWriter escapes control characters, because errors and notes quote text of files and servers.
 	s.Err = terminal.NewVisibleWriter(&lockedWriter{w: s.Err})
 	ctx = klog.NewContext(ctx,
 		command.WithoutCanceled(textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(s.Err)))))
@@ -86,7 +84,6 @@ func execute(ctx context.Context, args []string, s command.IO) (*cobra.Command, 
 	return cmd, command.ExitCode(err)
 }
 
-// report prints an error, and below it the error's hint for the user.
 func report(w io.Writer, err error) {
 	if err == nil || errors.Is(err, command.ErrSilent) {
 		return
@@ -108,13 +105,11 @@ func terminalSize(f *os.File) (width, height int) {
 	return width, height
 }
 
-// lockedWriter is an io.Writer that several goroutines may use at the same time.
 type lockedWriter struct {
 	mu sync.Mutex
 	w  io.Writer // guarded by mu
 }
 
-// Write implements io.Writer.
 func (l *lockedWriter) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

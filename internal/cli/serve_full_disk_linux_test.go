@@ -21,7 +21,7 @@ import (
 )
 
 // TestServeStartsOnAFullDisk checks that sync --serve starts on a full disk with the kubeconfig and the certificates of
-// an earlier run, also at another address (issue 37). It mounts its own file system, so it needs root.
+// an earlier run, also at another address (issue 37). The test mounts a file system, so it needs root.
 func TestServeStartsOnAFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	if err := syscall.Mount("larder-test", dir, "tmpfs", 0, "size=8m"); err != nil {
@@ -85,8 +85,6 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// podsAt lists pods at address with the CA certificate and the token in the kubeconfig. It returns the HTTP status
-// code, or 0 without a response.
 func podsAt(t *testing.T, kubeconfig, address string) int {
 	t.Helper()
 	config, err := clientcmd.LoadFromFile(kubeconfig)

@@ -15,14 +15,13 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// written is a collection of a test snapshot and the keys of its objects, in ascending order. The spec of each object
+// written is a collection of a test snapshot, with the keys of its objects in ascending order. The spec of each object
 // names its collection.
 type written struct {
 	snapshot.Collection
 	keys []string
 }
 
-// collections is the snapshot.Source of a test snapshot.
 type collections struct {
 	t   *testing.T
 	all []written
@@ -45,8 +44,8 @@ func (s collections) Records(_ context.Context, id entry.Identity, fn func(entry
 	return nil
 }
 
-// writeSnapshot writes a snapshot of the collections. Objects of a collection with typed representation can be decoded
-// only if their kind is built into Kubernetes.
+// writeSnapshot writes a snapshot of the collections. In a collection with typed representation only objects of
+// built-in kinds can be decoded.
 func writeSnapshot(t *testing.T, path string, h snapshot.Header, all ...written) {
 	t.Helper()
 	if _, err := snapshot.Save(t.Context(), collections{t, all}, path, snapshot.SaveOptions{Secrets: true,
@@ -55,7 +54,6 @@ func writeSnapshot(t *testing.T, path string, h snapshot.Header, all ...written)
 	}
 }
 
-// writeSealed writes an empty snapshot encrypted to the recipient.
 func writeSealed(t *testing.T, path string, recipient age.Recipient) {
 	t.Helper()
 	if _, err := snapshot.Save(t.Context(), collections{}, path,

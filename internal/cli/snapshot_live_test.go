@@ -11,8 +11,6 @@ import (
 	"github.com/larder-dev/larder/internal/cli/command"
 )
 
-// TestLiveSaveHasColumns checks that a snapshot saved from a live server has the columns of custom resources, as a
-// snapshot of a store has.
 func TestLiveSaveHasColumns(t *testing.T) {
 	server := clitest.StartWithWidgets(t)
 	if _, err := server.Create(clitest.Definitions, clitest.WidgetDefinition()); err != nil {

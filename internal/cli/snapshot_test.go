@@ -15,8 +15,8 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// TestPassphrasePromptsOnce checks that a command prompts once for a passphrase, however often it opens files with
-// it, and once more for a file with another passphrase.
+// TestPassphrasePromptsOnce checks that a command prompts once for a passphrase, however often it opens files with it,
+// and once more for a file with another passphrase.
 func TestPassphrasePromptsOnce(t *testing.T) {
 	t.Setenv(input.PassphraseVariable, "")
 	dir := t.TempDir()
@@ -31,7 +31,7 @@ func TestPassphrasePromptsOnce(t *testing.T) {
 	one, two := filepath.Join(dir, "one"), filepath.Join(dir, "two")
 	for _, tc := range []struct {
 		args []string
-		asks []string // the answers to the passphrase prompts, in order
+		asks []string
 	}{
 		{[]string{"snapshot", "restore", one, "--store", filepath.Join(dir, "a.db")}, []string{"one"}},
 		{[]string{"diff", one, one}, []string{"one"}},
@@ -53,7 +53,6 @@ func TestPassphrasePromptsOnce(t *testing.T) {
 	}
 }
 
-// TestQuickDiffHasNoProgress checks that a fast command shows no progress bar.
 func TestQuickDiffHasNoProgress(t *testing.T) {
 	t.Setenv("TERM", "xterm")
 	path := filepath.Join(t.TempDir(), "s.larder")

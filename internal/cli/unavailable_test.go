@@ -9,7 +9,7 @@ import (
 	"github.com/larder-dev/larder/internal/cli/command"
 )
 
-// TestUnavailableAPI checks that sync --all and snapshot save work while an aggregated API is unavailable. They report
+// TestUnavailableAPI checks that sync --all and snapshot save work while an aggregated API is unavailable, and report
 // it in one line. The sync keeps the stored objects of that API, and mirrors it again once it responds (issue 38, C.8).
 func TestUnavailableAPI(t *testing.T) {
 	server := startNamesakes(t)

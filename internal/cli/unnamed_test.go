@@ -19,7 +19,6 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// runningSync is a larder sync that a test starts and stops repeatedly. The test advances the clock of the sync.
 type runningSync struct {
 	t      *testing.T
 	store  string
@@ -37,7 +36,6 @@ func newSync(t *testing.T, server *fakeapi.Server) *runningSync {
 	return &runningSync{t: t, server: server, store: filepath.Join(t.TempDir(), "s.db")}
 }
 
-// Write implements io.Writer.
 func (s *runningSync) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,7 +59,6 @@ func (s *runningSync) start(args ...string) {
 	s.until("learned", func() bool { return s.asked(keys) > before })
 }
 
-// startAs starts a sync and waits until the status of its collections shows the given source, such as live or disk.
 func (s *runningSync) startAs(source string, args ...string) {
 	s.t.Helper()
 	ctx, end := context.WithCancel(s.t.Context())
@@ -84,7 +81,6 @@ func (s *runningSync) stop() {
 	}
 }
 
-// run starts a sync, waits as start does, and stops it.
 func (s *runningSync) run(args ...string) {
 	s.t.Helper()
 	s.start(args...)
@@ -108,7 +104,6 @@ func (s *runningSync) until(what string, done func() bool) {
 	}
 }
 
-// asked returns the number of requests that the server has received for the discovery document at path.
 func (s *runningSync) asked(path string) (n int) {
 	for _, r := range s.server.Log() {
 		if r.Path == path {
@@ -129,7 +124,6 @@ func (s *runningSync) pass(all ...time.Duration) {
 	}
 }
 
-// dropped waits until the log reports each of the collections as dropped.
 func (s *runningSync) dropped(collections ...string) {
 	s.t.Helper()
 	for _, c := range collections {
@@ -137,7 +131,6 @@ func (s *runningSync) dropped(collections ...string) {
 	}
 }
 
-// drops returns the collections that the log reports as dropped.
 func (s *runningSync) drops() (all []string) {
 	for line := range strings.Lines(s.said()) {
 		if _, rest, ok := strings.Cut(line, "Dropped from the store"); ok {
@@ -149,7 +142,7 @@ func (s *runningSync) drops() (all []string) {
 	return all
 }
 
-// wantStored fails the test unless the file holds exactly the wanted collections, and the log reports each other
+// wantStored fails the test unless the file holds exactly the wanted collections, and the log reports every removed
 // collection as dropped exactly once. Call it after the sync has stopped.
 func (s *runningSync) wantStored(want ...string) {
 	s.t.Helper()
@@ -176,16 +169,16 @@ func (s *runningSync) wantStored(want ...string) {
 	}
 }
 
-// The collections that these tests store, by the name in the log.
+// podsIn and the other constants are names of collections in the log.
 const (
 	podsIn       = "pods.v1 (unstructured)"
 	configMapsIn = "configmaps.v1 (unstructured)"
 	nodesIn      = "nodes.v1 (unstructured)"
 )
 
-// TestSyncDropsUnnamed checks that a sync drops the stored collections that earlier arguments or configuration named
-// and the current ones do not, and no others (issue 39). In each case, the last dropped collection shows that the sync
-// has finished its check.
+// TestSyncDropsUnnamed checks that a sync drops exactly the stored collections that earlier arguments or configuration
+// named and the current arguments and configuration do not (issue 39). In each case, the last dropped collection shows
+// that the sync has finished its check.
 func TestSyncDropsUnnamed(t *testing.T) {
 	for name, tc := range map[string]struct {
 		before, now []string
@@ -261,8 +254,8 @@ func TestSyncDropsUnnamed(t *testing.T) {
 }
 
 // TestSyncKeepsNamed checks that a resource named on the command line is not dropped when the server does not describe
-// it, forbids it or has replaced it, and that its name keeps its meaning. Of the stored resources only nodes are
-// dropped, which are not named.
+// it, forbids it or has replaced it, and that its name keeps its meaning. The stored nodes are dropped, because the
+// command line does not name them.
 func TestSyncKeepsNamed(t *testing.T) {
 	old := custom("retired.example", "v1beta1", "things", "Thing")
 	replaced := custom("retired.example", "v1", "things", "Thing")
@@ -293,16 +286,15 @@ func TestSyncKeepsNamed(t *testing.T) {
 		"backups.v1.a.example (unstructured)", "backups.v1.b.example (unstructured)", configMapsIn)
 }
 
-// ghosts is the custom resource that the tests delete from the server; ghostsIn is its collection as the log names it.
+// ghosts is the custom resource that the tests delete from the server; ghostsIn is the name of its collection in the
+// log.
 var ghosts, ghostsIn = custom("gone.example", "v1", "ghosts", "Ghost"), "ghosts.v1.gone.example (unstructured)"
 
-// everythingIn returns the collections that sync --all mirrors from a server with ghosts, and those in also.
 func everythingIn(also ...string) []string {
 	return append(also, podsIn, configMapsIn, nodesIn, "namespaces.v1 (unstructured)",
 		"deployments.v1.apps (unstructured)")
 }
 
-// startWith starts a server with the ghosts resource and the resources in also.
 func startWith(t *testing.T, also ...fakeapi.Resource) *fakeapi.Server {
 	t.Helper()
 	server := fakeapi.New(fakeapi.Options{Resources: append(also, ghosts)})
@@ -334,7 +326,7 @@ func TestSyncDropsMissingResources(t *testing.T) {
 		s.startAs("live", all...)
 		s.pass(13*time.Hour, 13*time.Hour)
 		s.dropped(ghostsIn)
-		// time for another attempt: a collection that was open before would be dropped now
+		// The two hours are time for another attempt: a collection that was open before would be dropped now.
 		s.pass(time.Hour, time.Hour)
 		s.stop()
 		s.wantStored(everythingIn("things.v1beta1.retired.example (unstructured)",
@@ -349,7 +341,7 @@ func TestSyncDropsMissingResources(t *testing.T) {
 		s.pass(11*time.Hour, 11*time.Hour, time.Hour)
 		s.stop()
 		s.wantStored(everythingIn(ghostsIn)...)
-		// a week passes during which no sync runs; it must not count as time without the resource
+		// The week during which no sync runs must not count as time without the resource.
 		s.ahead.Add(int64(7 * 24 * time.Hour))
 		s.run(all...)
 		s.wantStored(everythingIn(ghostsIn)...)
@@ -394,7 +386,7 @@ func TestSyncDropsMissingResources(t *testing.T) {
 			s.pass(11 * time.Hour)
 			heal := s.server.InjectFault(fakeapi.Fault{Verb: "discovery", Status: status})
 			for range 2 {
-				// requests for /api are counted, because /apis is not requested while discovery fails
+				// Requests for /api are counted, because the sync does not request /apis while discovery fails.
 				before := s.asked("/api")
 				s.ahead.Add(int64(13 * time.Hour))
 				s.until("asked", func() bool { return s.asked("/api") > before+1 })

@@ -25,15 +25,14 @@ func newVersion(s command.IO) *cobra.Command {
 	}
 }
 
-// versionText returns the version, the Go version, the platform, the commit, and the versions of the file formats.
 func versionText() string {
 	return fmt.Sprintf("larder %s (%s, %s/%s)\ncommit %s\nstore format %d, snapshot format %d",
 		source.Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH, commit(), store.FormatVersion,
 		snapshot.FormatVersion)
 }
 
-// commit returns the git commit from which the program was built, and its time, as go build records them; "unknown"
-// without that record. A program from go install larder@VERSION has no record: its version identifies it.
+// commit returns the git commit from which the program was built, and the commit's time, as go build records them;
+// "unknown" without that record. A program from go install larder@VERSION has no record: its version identifies it.
 func commit() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

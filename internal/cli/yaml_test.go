@@ -12,7 +12,7 @@ import (
 )
 
 // TestYAMLKeepsEveryCharacter checks that characters that YAML allows only as escapes neither fail the command nor
-// change when the text is read back.
+// change when the YAML is parsed.
 func TestYAMLKeepsEveryCharacter(t *testing.T) {
 	name := "next\u0085line\u2028csi\u009bdel\x7fesc\x1bbom\ufeffnone\uffff\ufffe\U0001f600"
 	dir := t.TempDir()

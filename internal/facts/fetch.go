@@ -78,7 +78,7 @@ func (d *Discovery) unavailable() error {
 }
 
 // errNotAggregated says that the server sends no aggregated discovery documents: it is older than Kubernetes 1.30, or
-// aggregation is turned off.
+// rejects the requests.
 var errNotAggregated = errors.New("the server's discovery is not aggregated")
 
 // aggregatedPaths are the paths of the two aggregated discovery documents: one for the core group and one for all other

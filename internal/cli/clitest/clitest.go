@@ -18,13 +18,12 @@ import (
 // Now is the time that the clock of IO shows in the tests.
 var Now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// IO returns the streams of a command that prints everything to out, and whose clock shows Now.
 func IO(out *bytes.Buffer) command.IO {
 	return command.IO{Out: out, Err: out, Now: func() time.Time { return Now }}
 }
 
-// Stored returns a collection of resource r as a store with a complete list would describe it. change, which may be
-// nil, modifies it.
+// Stored describes a collection of resource r as a store with a complete list does. change, unless it is nil, modifies
+// the description.
 func Stored(r input.Resource, change func(*source.Collection)) source.Collection {
 	c := source.Collection{
 		Group: r.Group, Version: r.Version, Resource: r.Resource, Representation: string(entry.Unstructured),
@@ -38,13 +37,13 @@ func Stored(r input.Resource, change func(*source.Collection)) source.Collection
 	return c
 }
 
-// In returns a change, for Stored, that limits a collection to one namespace.
+// In returns an argument change of Stored that limits a collection to one namespace.
 func In(namespace string) func(*source.Collection) {
 	return func(c *source.Collection) { c.Namespace = namespace }
 }
 
-// Labelled returns a change, for Stored, that limits a collection to the objects in a namespace that match a label
-// selector.
+// Labelled returns an argument change of Stored that limits a collection to the objects in a namespace that match a
+// label selector.
 func Labelled(namespace, selector string) func(*source.Collection) {
 	return func(c *source.Collection) { c.Namespace, c.LabelSelector = namespace, selector }
 }
@@ -58,7 +57,6 @@ func Resource(group, version, plural, kind string, short ...string) input.Resour
 	}
 }
 
-// WantError fails the test unless the text of err contains text, and its hint for the user contains hint.
 func WantError(t *testing.T, err error, text, hint string) {
 	t.Helper()
 	if err == nil || !strings.Contains(err.Error(), text) {
@@ -69,7 +67,6 @@ func WantError(t *testing.T, err error, text, hint string) {
 	}
 }
 
-// The resources of the fake API server that several tests use.
 var (
 	Pods        = Resource("", "v1", "pods", "Pod", "po")
 	Deployments = Resource("apps", "v1", "deployments", "Deployment", "deploy")

@@ -8,14 +8,11 @@ import (
 )
 
 var (
-	// message matches a line that larder prints for the user: an error, a hint or a note.
-	message = regexp.MustCompile(`^(error|hint|note): `)
-	// commandLine matches the beginning of a command line, of larder or another program, in a message.
+	message     = regexp.MustCompile(`^(error|hint|note): `)
 	commandLine = regexp.MustCompile(
 		`(?:^|[ (":])(larder( snapshot)? [a-z][a-z-]*|kubectl|age-keygen|minisign|kill|rm|mv|systemd-run)\b`)
-	// flagOf matches a command-line flag in a text, and captures the flag.
-	flagOf = regexp.MustCompile(`(?:^|[ ("])(--[a-z][a-z-]*[a-z]|-[a-zA-Z])(?:[^a-zA-Z0-9%-]|$)`)
-	// clauseEnd matches the end of a command line within a sentence of a message.
+	// flagOf captures a command-line flag in a text.
+	flagOf    = regexp.MustCompile(`(?:^|[ ("])(--[a-z][a-z-]*[a-z]|-[a-zA-Z])(?:[^a-zA-Z0-9%-]|$)`)
 	clauseEnd = regexp.MustCompile(`;|\. |, or `)
 )
 
@@ -36,9 +33,8 @@ func UnknownFlags(cmd *cobra.Command, said string) (flags []string) {
 	return flags
 }
 
-// UnknownFlagsIn returns the flags in text for which the function has returns false. has receives the command of the
-// command line that contains the flag, or nil if the flag is outside a command line. Flags of other programs are
-// skipped.
+// UnknownFlagsIn returns the flags in text for which has returns false. has receives the command of the command line
+// that contains the flag, or nil if the flag is outside a command line. Flags of other programs are skipped.
 func UnknownFlagsIn(text string, has func(of *cobra.Command, flag string) bool, root *cobra.Command) (flags []string) {
 	for _, clause := range clauseEnd.Split(text, -1) {
 		for _, at := range flagOf.FindAllStringSubmatchIndex(clause, -1) {
@@ -51,8 +47,8 @@ func UnknownFlagsIn(text string, has func(of *cobra.Command, flag string) bool, 
 	return flags
 }
 
-// commandOf returns the larder command of the last command line in text; nil if there is none. ours is false if the
-// last command line is of another program.
+// commandOf returns the larder command of the last command line in text, if any. ours is false if the last command line
+// is of another program.
 func commandOf(root *cobra.Command, text string) (of *cobra.Command, ours bool) {
 	all := commandLine.FindAllString(text, -1)
 	if len(all) == 0 {
@@ -64,12 +60,11 @@ func commandOf(root *cobra.Command, text string) (of *cobra.Command, ours bool) 
 	}
 	found, _, err := root.Find(words[1:])
 	if err != nil || found == root {
-		return nil, true // the word after larder is not a command, but the command line is ours
+		return nil, true // an unknown word after larder, but no other program
 	}
 	return found, true
 }
 
-// Has reports whether the command has the flag.
 func Has(cmd *cobra.Command, flag string) bool {
 	cmd.InitDefaultHelpFlag()
 	cmd.InitDefaultVersionFlag()

@@ -9,7 +9,6 @@ import (
 	"github.com/larder-dev/larder/internal/fakeapi"
 )
 
-// StartServer starts a fake API server, which stops when the test ends.
 func StartServer(t *testing.T) *fakeapi.Server {
 	t.Helper()
 	server := fakeapi.New(fakeapi.Options{})
@@ -20,7 +19,6 @@ func StartServer(t *testing.T) *fakeapi.Server {
 	return server
 }
 
-// CreatePod creates a pod on the fake API server.
 func CreatePod(
 	t *testing.T, server *fakeapi.Server, namespace, name string, labels map[string]string,
 ) *unstructured.Unstructured {
@@ -36,7 +34,6 @@ func CreatePod(
 	return created
 }
 
-// PodsOf returns the identity of a collection of pods.
 func PodsOf(namespace, labels, fields string) entry.Identity {
 	return entry.Identity{
 		GroupVersionResource: Pods.GroupVersionResource, Namespace: namespace, LabelSelector: labels, FieldSelector: fields,

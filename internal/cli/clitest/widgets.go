@@ -9,7 +9,6 @@ import (
 	"github.com/larder-dev/larder/internal/fakeapi"
 )
 
-// Definitions is the resource customresourcedefinitions of the API group apiextensions.k8s.io.
 var Definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1",
 	Resource: "customresourcedefinitions"}
 
@@ -28,7 +27,6 @@ func StartWithWidgets(t *testing.T) *fakeapi.Server {
 	return server
 }
 
-// WidgetDefinition returns a CustomResourceDefinition of the resource widgets.
 func WidgetDefinition() *unstructured.Unstructured {
 	column := func(name, path string) map[string]any {
 		return map[string]any{"name": name, "type": "string", "jsonPath": path, "priority": int64(1),

@@ -26,22 +26,21 @@ type Connection struct {
 	*Server
 	dynamic dynamic.Interface
 	meta    metadata.Interface
-	// watches has the clients for watches: like the clients for lists, but without a request timeout.
+	// watches has the clients for watches, which have no request timeout.
 	watches struct {
 		dynamic dynamic.Interface
 		meta    metadata.Interface
 	}
-	// answers holds the clients for lists and watches whose response bodies a sync decodes itself. They request JSON
-	// unless the Accept header is set.
+	// answers holds the clients for lists and watches whose response bodies a sync decodes itself. The clients request
+	// JSON unless the Accept header is set.
 	answers struct{ lists, watches rest.Interface }
 	// Bodies counts the bytes of all response bodies of this resource as received, that is, compressed.
 	Bodies meter.Received
-	// Failed is the error of the last list that a function returned by Listing made; nil if that list succeeded. Only
-	// the goroutine that saves the snapshot may use it.
+	// Failed is the error of the last list of a Listing; nil if that list succeeded. Only the goroutine that saves the
+	// snapshot may use it.
 	Failed error
 }
 
-// Connect makes the clients for the requests of one resource. It does not contact the server.
 func (s *Server) Connect() (*Connection, error) {
 	c := &Connection{Server: s}
 	counted := &http.Client{Transport: c.Bodies.CountBodies(s.http.Transport), Timeout: s.http.Timeout}
@@ -60,7 +59,7 @@ func (s *Server) Connect() (*Connection, error) {
 		return nil, err
 	}
 	objects := dynamic.ConfigFor(s.config)
-	// so that error responses can be decoded even if the server sends them in protobuf
+	// Error responses must be decodable even if the server sends them in protobuf.
 	objects.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
 	if c.answers.lists, err = rest.UnversionedRESTClientForConfigAndClient(objects, counted); err != nil {
 		return nil, err
@@ -87,8 +86,6 @@ func (c *Connection) ListWatch(id entry.Identity) *requests.RESTListWatch {
 	})
 }
 
-// listWatch returns the functions that list and watch the collection with this identity. L is the list type that the
-// client returns.
 func listWatch[L runtime.Object](
 	id entry.Identity, list func(context.Context, metav1.ListOptions) (L, error),
 	watched func(context.Context, metav1.ListOptions) (watch.Interface, error),
@@ -103,7 +100,6 @@ func listWatch[L runtime.Object](
 	}
 }
 
-// selected adds the namespace's label and field selectors of a collection to the selectors of a request.
 func selected(id entry.Identity, o metav1.ListOptions) metav1.ListOptions {
 	o.LabelSelector, o.ShardSelector = id.LabelSelector, id.ShardSelector
 	switch {
@@ -129,10 +125,10 @@ func (c *Connection) Described(ctx context.Context, r input.Resource) input.Reso
 	return r
 }
 
-// Listing returns what package snapshot needs to list one collection from the server and save it.
+// Listing describes a list of one collection from the server, for a new snapshot.
 func (c *Connection) Listing(ctx context.Context, id entry.Identity, r input.Resource, optional bool) snapshot.Listing {
 	objects := c.dynamic.Resource(id.GroupVersionResource).Namespace(id.Namespace)
-	// If the request fails, the hash is empty, and the schema's hash is requested at a later time.
+	// If the request fails, the hash is empty, and a later request fetches the schema's hash.
 	schema, _ := c.Schemas.Hash(r.GroupVersion())(ctx)
 	return snapshot.Listing{
 		Identity: id, Resource: r.ResourceInfo, OpenAPI: schema, Optional: optional,

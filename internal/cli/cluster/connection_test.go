@@ -45,7 +45,7 @@ func TestListUsesIdentity(t *testing.T) {
 	c := mustConnect(t, server.Config())
 	for _, tc := range []struct {
 		id      entry.Identity
-		request string // the field selector of the look-up itself, which is combined with the collection's selector
+		request string // field selector of the look-up itself, which is combined with the collection's selector
 		want    []string
 	}{
 		{clitest.PodsOf("", "", ""), "", []string{"a/x", "a/y", "b/x"}},
@@ -99,8 +99,8 @@ func TestLookup(t *testing.T) {
 	}
 }
 
-// TestBytesReceived checks the counters of received bytes of two resources that share a network connection: a Server
-// counts all network traffic, and a Connection the response bodies of its resource.
+// TestBytesReceived checks the counters of two resources that share a network connection: a Server counts all network
+// traffic, and a Connection the response bodies of its resource.
 func TestBytesReceived(t *testing.T) {
 	api := clitest.StartServer(t)
 	for n := range 300 {

@@ -19,7 +19,6 @@ import (
 // schema.
 const DefinitionWait = 2 * time.Minute
 
-// definition holds the fields of a CustomResourceDefinition that this package uses.
 type definition struct {
 	Metadata metav1.ObjectMeta `json:"metadata"`
 	Spec     struct {
@@ -45,7 +44,7 @@ type definition struct {
 }
 
 // deprecated returns the deprecation warning of a resource's version; "" if the version is not deprecated. Without a
-// text in the definition it is the text in k8s.io/apiextensions-apiserver/pkg/apiserver.
+// text in the definition the warning is that of k8s.io/apiextensions-apiserver/pkg/apiserver.
 func (d *definition) deprecated(gvr schema.GroupVersionResource) string {
 	text, newest := "", ""
 	for _, v := range d.Spec.Versions {
@@ -87,8 +86,7 @@ func stateOfDefinition(m *metav1.ObjectMeta) string { return fmt.Sprintf("%s/%d"
 var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1",
 	Resource: "customresourcedefinitions"}
 
-// Define returns the description of a resource (names, scope and columns) from its CustomResourceDefinition, for the
-// resource's version.
+// Define returns the description of a resource (names, scope and columns) in its CustomResourceDefinition.
 func (c *Connection) Define(ctx context.Context, gvr schema.GroupVersionResource) (entry.ResourceInfo, error) {
 	path := "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/" + gvr.GroupResource().String()
 	data, err := c.Raw.Get().AbsPath(path).Do(ctx).Raw()
@@ -116,7 +114,7 @@ func (c *Connection) Define(ctx context.Context, gvr schema.GroupVersionResource
 			}
 		}
 	}
-	if len(info.Columns) == 0 { // a definition without columns: kube-apiserver then prints the column AGE
+	if len(info.Columns) == 0 { // kube-apiserver prints the column AGE if the definition has no columns
 		info.Columns = []entry.Column{{Name: "Age", Type: "date", JSONPath: ".metadata.creationTimestamp"}}
 	}
 	return info, nil

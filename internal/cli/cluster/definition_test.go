@@ -10,7 +10,6 @@ import (
 	"github.com/larder-dev/larder/internal/cli/cluster"
 )
 
-// connectWith starts a fake API server with the CustomResourceDefinition d and connects to it.
 func connectWith(t *testing.T, d *unstructured.Unstructured) *cluster.Connection {
 	t.Helper()
 	server := clitest.StartWithWidgets(t)
@@ -29,8 +28,8 @@ func connectWith(t *testing.T, d *unstructured.Unstructured) *cluster.Connection
 	return c
 }
 
-// TestDeprecatedVersions checks the warnings about deprecated versions of a custom resource. The text is in the
-// definition, or it names the newest served version that is not deprecated.
+// TestDeprecatedVersions checks the warnings about deprecated versions of a custom resource. The text comes from the
+// definition, or names the newest served version that is not deprecated.
 func TestDeprecatedVersions(t *testing.T) {
 	version := func(name string, served, deprecated bool, warning ...string) map[string]any {
 		v := map[string]any{"name": name, "served": served, "deprecated": deprecated}
@@ -58,14 +57,12 @@ func TestDeprecatedVersions(t *testing.T) {
 			t.Errorf("%s: ListKind %q of a definition that names none of its own", name, info.ListKind)
 		}
 		if len(info.Columns) != 1 || info.Columns[0].Name != "Age" {
-			// the default column, because the definition has no columns
+			// The definition has no columns, so the default column is expected.
 			t.Errorf("%s: columns %v", name, info.Columns)
 		}
 	}
 }
 
-// TestListKindOfADefinition checks that the list kind in a CustomResourceDefinition is used even if it is not the
-// default.
 func TestListKindOfADefinition(t *testing.T) {
 	d := clitest.WidgetDefinition()
 	if err := unstructured.SetNestedField(d.Object, "WidgetSet", "spec", "names", "listKind"); err != nil {

@@ -20,22 +20,21 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// Offers holds the resources that a server offers, according to its discovery.
 type Offers struct {
-	// All holds the resources that can be listed and watched. It is sorted in kubectl's order: if several resources
-	// have the same name, the name means the first of them.
+	// All holds the resources that can be listed and watched, in kubectl's order: a name that several resources share
+	// means the first of them.
 	All []input.Resource
-	// Unwatchable holds the server's resources that cannot be listed and watched, so that they are not mirrored.
+	// Unwatchable holds the server's resources that cannot be listed and watched, and so not mirrored.
 	Unwatchable map[schema.GroupVersionResource]bool
 	// Failed is a *discovery.ErrGroupDiscoveryFailed with the group versions that the server lists but cannot describe
-	// now; nil if there are none. Their resources in All are those of an earlier discovery.
+	// now, if any. All contains their resources from an earlier discovery.
 	Failed error
-	// Discovery is the document, as stored, from which All was built.
+	// Discovery is the discovery from which All was built.
 	Discovery *facts.Discovery
 }
 
-// Discover requests the server's discovery. known is the previous discovery, or nil. It fails if the server cannot be
-// reached, but not if only some API groups are unavailable.
+// Discover requests the server's discovery. known is the previous discovery, or nil. Unavailable API groups are no
+// error.
 func (s *Server) Discover(ctx context.Context, known *facts.Discovery) (Offers, error) {
 	client, err := s.discovery()
 	if err != nil {
@@ -44,7 +43,7 @@ func (s *Server) Discover(ctx context.Context, known *facts.Discovery) (Offers, 
 	d, err := facts.FetchDiscovery(ctx, client.RESTClient(), known)
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
-		// the command was interrupted, so missing group versions are not reported as unavailable
+		// After an interruption, missing group versions are not reported as unavailable.
 		return Offers{}, ctx.Err()
 	case err != nil && !discovery.IsGroupDiscoveryFailedError(err):
 		return Offers{}, err
@@ -63,7 +62,6 @@ func offersOf(d *facts.Discovery, failed error) Offers {
 	return o
 }
 
-// lacks reports whether a group version is among the group versions that the server lists but cannot describe now.
 func (o *Offers) lacks(gv schema.GroupVersion) bool {
 	failed, _ := discovery.GroupDiscoveryFailedErrorGroups(o.Failed)
 	_, ok := failed[gv]
@@ -91,22 +89,20 @@ func (o *Offers) Missing() (names []string, why string) {
 	return names, why
 }
 
-// Resolver resolves the names in the arguments of sync to resources. It uses the server's discovery. Without it names
-// keep the meaning they had when the resources were stored, so that a sync can start offline.
+// Resolver resolves the names in the arguments of sync to resources, with the server's discovery. Without discovery
+// names keep the meaning they had when the resources were stored, so that a sync can start offline.
 type Resolver struct {
 	storePath string
 	stored    []input.Resource
-	// Patience limits the discovery request if resources are stored, because the sync can start without discovery. 0
-	// means DiscoveryTimeout.
+	// Patience limits the discovery request if resources are stored, because the sync can start without discovery. 0 means
+	// DiscoveryTimeout.
 	Patience time.Duration
-	// discover requests the server's discovery. The Resolver calls it at most once.
 	discover func(ctx context.Context) (Offers, error)
 	// offers is the result of discover, and failed its error; both are nil before the call.
 	offers *Offers
 	failed error
 }
 
-// NewResolver returns a resolver for a store with the given collections. known is the stored discovery, or nil.
 func NewResolver(
 	storePath string, infos []entry.Info, known *facts.Discovery, discover func(context.Context) (Offers, error),
 ) *Resolver {
@@ -118,7 +114,6 @@ func NewResolver(
 	return &Resolver{storePath: storePath, stored: input.StoredResources(stored), discover: discover}
 }
 
-// resolve returns the resource that arg names, or, if arg is a category, the resources in it.
 func (r *Resolver) resolve(ctx context.Context, arg string) ([]input.Resource, error) {
 	if err := r.ask(ctx); err != nil {
 		return r.offline(arg, err)
@@ -134,8 +129,7 @@ func (r *Resolver) resolve(ctx context.Context, arg string) ([]input.Resource, e
 		return members, nil
 	}
 	if stored, ok := source.Match(arg, r.named()); ok {
-		// the server does not serve the resource now, but its definition may be created again: the stored name stays
-		// valid
+		// The server does not serve the resource now, but its definition may be created again: the stored name stays valid.
 		return []input.Resource{stored}, nil
 	}
 	if r.offers.Failed != nil {
@@ -148,7 +142,6 @@ func (r *Resolver) resolve(ctx context.Context, arg string) ([]input.Resource, e
 	return nil, command.WithHint(err, "kubectl api-resources lists what it has")
 }
 
-// Wanted returns the resources that the request w, such as a name, a category or --all, includes.
 func (r *Resolver) Wanted(ctx context.Context, w Wanted) ([]input.Resource, error) {
 	if !w.Everything {
 		return r.resolve(ctx, w.Name)
@@ -175,9 +168,9 @@ func (r *Resolver) Wanted(ctx context.Context, w Wanted) ([]input.Resource, erro
 	return all, nil
 }
 
-// Covers reports whether the request w includes a stored collection, in any version of its resource. The names that the
-// collection was requested by count, too. While the server lacks the resource, a name without a known meaning may be
-// the resource's name.
+// Covers reports whether the request w includes a stored collection, in any version of its resource. Names by which the
+// user requested the collection earlier count, too. While the server lacks the resource, a name without a known meaning
+// may be the resource's name.
 func (r *Resolver) Covers(ctx context.Context, w Wanted, c entry.Info) bool {
 	stored := input.Resource{GroupVersionResource: c.Identity.GroupVersionResource, ResourceInfo: c.Resource}
 	if ids, err := w.Identities(stored); err != nil || !slices.Contains(ids, c.Identity) {
@@ -196,7 +189,6 @@ func (r *Resolver) Covers(ctx context.Context, w Wanted, c entry.Info) bool {
 		slices.Contains(c.Resource.Categories, name)
 }
 
-// named returns the stored resources whose names (kind, short names) are known.
 func (r *Resolver) named() []input.Resource {
 	return slices.DeleteFunc(slices.Clone(r.stored), func(s input.Resource) bool { return s.Kind == "" })
 }
@@ -206,14 +198,13 @@ func (r *Resolver) present() []input.Resource {
 	return slices.DeleteFunc(r.named(), func(s input.Resource) bool { return s.Retired })
 }
 
-// without returns the resources in all that others does not contain in any version.
 func without(all, others []input.Resource) []input.Resource {
 	return slices.DeleteFunc(slices.Clone(all), func(a input.Resource) bool {
 		return slices.ContainsFunc(others, func(o input.Resource) bool { return o.GroupResource() == a.GroupResource() })
 	})
 }
 
-// excluded returns the resources that a name given to --exclude excludes: one resource, or those resources in all that
+// excluded returns the resources that a name given to --exclude excludes: one resource, or the resources in all that
 // are in the category of that name.
 func (r *Resolver) excluded(name string, all []input.Resource) ([]input.Resource, error) {
 	known := all
@@ -275,13 +266,11 @@ func (r *Resolver) offline(arg string, err error) ([]input.Resource, error) {
 	return nil, ServerError(err, fmt.Sprintf(", and nothing is stored of %q in %s yet", arg, r.storePath))
 }
 
-// watchable returns the server's resources that can be listed and watched, and so mirrored.
 func (o *Offers) watchable() []input.Resource {
 	return slices.DeleteFunc(slices.Clone(o.All),
 		func(r input.Resource) bool { return o.Unwatchable[r.GroupVersionResource] })
 }
 
-// inCategory returns the resources of a category that can be mirrored, each in its preferred version.
 func (o *Offers) inCategory(name string) []input.Resource {
 	var members []input.Resource
 	for _, r := range input.InCategory(name, o.All) {
@@ -293,21 +282,20 @@ func (o *Offers) inCategory(name string) []input.Resource {
 	return members
 }
 
-// Wanted is a user's request to mirror a resource, the resources of a category, or everything.
 type Wanted struct {
 	Name string
 	// Everything, set instead of Name, requests all resources of the server except the names in But.
 	Everything     bool
 	But            []string
-	Namespaces     []string // the namespaces to mirror; empty means all
+	Namespaces     []string // empty means all
 	Labels, Fields string
 	Representation entry.Representation
-	// Place is the position in the configuration file that made the request; empty for a command-line argument.
+	// Place is the position of the request in the configuration file; empty for a command-line argument.
 	Place string
 }
 
 // Identities returns the identities of the collections of resource r that the request includes: one for each namespace.
-// A cluster-scoped resource has one collection, and the namespaces are ignored.
+// A cluster-scoped resource has one collection in spite of the namespaces.
 func (w Wanted) Identities(r input.Resource) ([]entry.Identity, error) {
 	id := entry.Identity{
 		GroupVersionResource: r.GroupVersionResource, LabelSelector: w.Labels, FieldSelector: w.Fields,
@@ -328,7 +316,7 @@ func (w Wanted) Identities(r input.Resource) ([]entry.Identity, error) {
 	return all, nil
 }
 
-// At prefixes an error with the position in the configuration file that made the request.
+// At prefixes an error with the request's position in the configuration file.
 func (w Wanted) At(err error) error {
 	if w.Place == "" || err == nil {
 		return err
@@ -352,7 +340,6 @@ func (o *Offers) Everything(namespaced bool) []input.Resource {
 	return all
 }
 
-// Named returns the resources that the names mean, each resource once.
 func (o *Offers) Named(ctx context.Context, names []string) ([]input.Resource, error) {
 	r := NewResolver("", nil, nil, func(context.Context) (Offers, error) { return *o, nil })
 	var all []input.Resource
@@ -373,7 +360,6 @@ func (o *Offers) Named(ctx context.Context, names []string) ([]input.Resource, e
 	return all, errors.Join(failed...)
 }
 
-// Holds reports whether resources are stored for each of the requests in all.
 func (r *Resolver) Holds(all []Wanted) bool {
 	return !slices.ContainsFunc(all, func(w Wanted) bool {
 		_, ok := source.Match(w.Name, r.named())

@@ -11,8 +11,8 @@ import (
 	"github.com/larder-dev/larder/internal/cli/command"
 )
 
-// ServerError explains a failed request: whether the API server was reached, and what to do. after is appended to the
-// explanation, such as ", and nothing is stored yet"; it may be empty.
+// ServerError explains a failed request: whether the API server was reached, and what to do. It appends after, such as
+// ", and nothing is stored yet".
 func ServerError(err error, after string) error {
 	var status apierrors.APIStatus
 	var certificate *tls.CertificateVerificationError

@@ -14,12 +14,12 @@ import (
 type Flags struct {
 	Kubeconfig string
 	Overrides  clientcmd.ConfigOverrides
-	asExtra    []string // extra user info to impersonate, each as KEY=VALUE
+	asExtra    []string // extra user info to impersonate, as KEY=VALUE
 	loader     func() clientcmd.ClientConfig
 }
 
 // NewFlags returns kubectl's connection flags without those for a namespace or a password. The kubeconfig is read once,
-// so the flags must not change after that.
+// so later changes of the flags have no effect.
 func NewFlags() *Flags {
 	f := &Flags{Overrides: clientcmd.ConfigOverrides{ClusterDefaults: clientcmd.ClusterDefaults}}
 	f.loader = sync.OnceValue(f.newLoader)
@@ -42,7 +42,6 @@ func (f *Flags) newLoader() clientcmd.ClientConfig {
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &f.Overrides)
 }
 
-// AddFlags adds the connection flags to a command's flags.
 func (f *Flags) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&f.Kubeconfig, clientcmd.RecommendedConfigPathFlag, "",
 		"Path to the kubeconfig file to use for CLI requests.")
@@ -56,8 +55,7 @@ func (f *Flags) AddFlags(flags *pflag.FlagSet) {
 	clientcmd.BindOverrideFlags(&f.Overrides, flags, names)
 }
 
-// Named reports whether the user has set one of the connection flags on the command line. The environment variable
-// KUBECONFIG does not count.
+// Named reports whether the user has set a connection flag on the command line. The variable KUBECONFIG does not count.
 func Named(cmd *cobra.Command) bool {
 	connection := pflag.NewFlagSet("", pflag.ContinueOnError)
 	NewFlags().AddFlags(connection)

@@ -16,7 +16,8 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// Client-side rate limits, per resource. A mirror makes few requests; the limits protect the server from a faulty one.
+// clientQPS and clientBurst limit the requests for each resource. A mirror makes few requests; the limits protect the
+// server from a faulty mirror.
 const (
 	clientQPS   = 50
 	clientBurst = 100
@@ -46,7 +47,7 @@ func Config(flags *Flags) (*rest.Config, error) {
 	}
 	config = rest.CopyConfig(config)
 	config.UserAgent = "larder/" + source.Version()
-	// drops the server's warnings about deprecated resources, which the user of a mirror cannot act on
+	// The user of a mirror cannot act on the server's warnings about deprecated resources.
 	config.WarningHandler = rest.NoWarnings{}
 	config.QPS, config.Burst = clientQPS, clientBurst
 	config.ContentType, config.AcceptContentTypes = "application/json", "application/json"
@@ -54,14 +55,12 @@ func Config(flags *Flags) (*rest.Config, error) {
 	return config, nil
 }
 
-// unusable returns the error for a kubeconfig that is unreadable or inconsistent, with a hint.
 func unusable(err error) error {
 	return command.Usage(command.WithHint(err, "name a kubeconfig with --kubeconfig or KUBECONFIG"))
 }
 
-// checkContext fails if the requested context is not in the kubeconfig.
 func checkContext(raw clientcmdapi.Config, asked string, files string) error {
-	if len(raw.Contexts) == 0 { // there may be no kubeconfig at all, which noCluster reports with a better hint
+	if len(raw.Contexts) == 0 { // noCluster has a better hint if there is no kubeconfig
 		if asked == "" || len(raw.Clusters) == 0 {
 			return nil
 		}
@@ -84,7 +83,6 @@ func contextNames(raw clientcmdapi.Config) string {
 	return strings.Join(slices.Sorted(maps.Keys(raw.Contexts)), ", ")
 }
 
-// namesCluster reports whether the kubeconfig contains the cluster that the flags select.
 func namesCluster(raw clientcmdapi.Config, flags *Flags) bool {
 	name := flags.Overrides.Context.Cluster
 	if name == "" {
@@ -105,7 +103,6 @@ func isFallback(config *rest.Config) bool {
 	return config.Host == clientcmd.ClusterDefaults.Server && os.Getenv("KUBERNETES_MASTER") == ""
 }
 
-// noCluster returns the error for a command line that names no server.
 func noCluster(raw clientcmdapi.Config, files string) error {
 	if len(raw.Contexts) > 0 {
 		return command.Usage(command.WithHint(fmt.Errorf("the kubeconfig %s has no current context", files),
@@ -119,7 +116,6 @@ func noCluster(raw clientcmdapi.Config, files string) error {
 		"name the cluster with --kubeconfig FILE, the environment variable KUBECONFIG, or --server URL"))
 }
 
-// kubeconfigFiles returns the paths at which client-go looks for a kubeconfig, as text.
 func kubeconfigFiles(loader clientcmd.ClientConfig) string {
 	access := loader.ConfigAccess()
 	if access.IsExplicitFile() {

@@ -11,7 +11,6 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// TestFallbackServer checks that a pod's service account and KUBERNETES_MASTER do not count as client-go's fallback.
 func TestFallbackServer(t *testing.T) {
 	t.Setenv("KUBERNETES_MASTER", "")
 	for host, want := range map[string]bool{"http://localhost:8080": true, "https://10.96.0.1:443": false} {
@@ -25,7 +24,6 @@ func TestFallbackServer(t *testing.T) {
 	}
 }
 
-// TestNoWarnings checks that a server's deprecation warnings are not logged.
 func TestNoWarnings(t *testing.T) {
 	var errs bytes.Buffer
 	klog.LogToStderr(false)

@@ -96,7 +96,7 @@ func TestResolve(t *testing.T) {
 			r := NewResolver("s.larder", infos, nil, func(ctx context.Context) (Offers, error) {
 				asked++
 				if _, brief := ctx.Deadline(); brief != (len(tc.stored) > 0) {
-					// the request has the deadline Patience only if resources are stored
+					// The request must have the deadline Patience only if resources are stored.
 					t.Errorf("the server has a deadline: %v", brief)
 				}
 				return tc.offers, tc.err

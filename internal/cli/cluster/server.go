@@ -13,9 +13,8 @@ import (
 	"github.com/larder-dev/larder/internal/meter"
 )
 
-// Server holds the clients of one API server for all resources of a command. Their requests share its network
-// connections, of which HTTP/2 needs one for about a hundred watches. Facts about the server, such as its version, are
-// requested once.
+// Server holds the clients of one API server for all resources of a command. All requests share network connections;
+// with HTTP/2 a connection carries about a hundred watches.
 type Server struct {
 	config *rest.Config
 	http   *http.Client
@@ -41,8 +40,8 @@ func NewServer(config *rest.Config) (*Server, error) {
 	next := s.http.Transport
 	s.http.Transport = &sharedTransports{make: func() (rt http.RoundTripper, err error) {
 		if rt, next = next, nil; rt == nil {
-			// The configuration has a dialer, so TransportFor creates a new transport, whose network connections are
-			// not shared with other configurations.
+			// The configuration has a dialer, so TransportFor creates a new transport, whose network connections are not shared
+			// with other configurations.
 			rt, err = rest.TransportFor(s.config)
 		}
 		return rt, err
@@ -60,11 +59,9 @@ func NewServer(config *rest.Config) (*Server, error) {
 // discoveryTime limits each discovery request if --request-timeout is not given. It equals client-go's default.
 const discoveryTime = 32 * time.Second
 
-// discovery returns a client-go client for the server's discovery.
 func (s *Server) discovery() (*discovery.DiscoveryClient, error) {
 	bounded := &http.Client{Transport: s.http.Transport, Timeout: cmp.Or(s.http.Timeout, discoveryTime)}
 	return discovery.NewDiscoveryClientForConfigAndClient(s.config, bounded)
 }
 
-// Close closes the idle network connections to the API server.
 func (s *Server) Close() { s.http.CloseIdleConnections() }

@@ -15,8 +15,6 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// TestRequestTimeoutExcludesWatches checks that --request-timeout ends a list that gets no response, but never ends a
-// watch.
 func TestRequestTimeoutExcludesWatches(t *testing.T) {
 	const atMost = 200 * time.Millisecond
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -12,13 +12,13 @@ import (
 // reruns its credential plugins, but it never rereads the kubeconfig itself. A login program may write a new token into
 // the kubeconfig while a sync runs.
 type renewal struct {
-	// the server's host, and the token that client-go sets on requests, which is read at the start
+	// host is the server's host. first is the token in the first read of the kubeconfig; client-go sets it on requests.
 	host, first string
-	read        func() (*rest.Config, error) // reads the kubeconfig and returns the configuration in it
+	read        func() (*rest.Config, error) // reads the configuration from the kubeconfig
 
 	mu      sync.Mutex
-	token   string // guarded by mu; the token that the next request uses
-	reading bool   // guarded by mu; true while read is running
+	token   string // token of the next request; guarded by mu
+	reading bool   // true while read is running; guarded by mu
 }
 
 // renewToken changes config so that, once the server has rejected the first bearer token, requests use the token that
@@ -32,7 +32,7 @@ func renewToken(config *rest.Config, read func() (*rest.Config, error)) {
 }
 
 // kubeconfigReader returns a function that rereads the kubeconfig that the flags name. The function uses the context
-// that was current at the start (or --context), even if the file's current-context has changed since.
+// that was current at the first read (or --context), even if the file's current-context has changed since.
 func kubeconfigReader(flags *Flags, currentContext string) func() (*rest.Config, error) {
 	if name := flags.Overrides.CurrentContext; name != "" {
 		currentContext = name
@@ -47,7 +47,6 @@ func kubeconfigReader(flags *Flags, currentContext string) func() (*rest.Config,
 	}
 }
 
-// current returns the bearer token for the next request.
 func (r *renewal) current() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -55,8 +54,8 @@ func (r *renewal) current() string {
 }
 
 // refused rereads the kubeconfig after the server has rejected a bearer token. The token does not change if the
-// kubeconfig is unreadable, perhaps because it is being written, or names another server. The next rejection then reads
-// it again.
+// kubeconfig is unreadable, perhaps because a program is writing it, or names another server. The next rejection then
+// triggers another read.
 func (r *renewal) refused(token string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -64,7 +63,7 @@ func (r *renewal) refused(token string) {
 		return // another request has already replaced the token, or is reading the kubeconfig
 	}
 	r.reading = true
-	r.mu.Unlock() // read without holding the mutex, because the file's disk may hang
+	r.mu.Unlock() // no mutex is held during the read, because the file's disk may hang
 	config, err := r.read()
 	r.mu.Lock()
 	r.reading = false
@@ -73,7 +72,6 @@ func (r *renewal) refused(token string) {
 	}
 }
 
-// renewing is the http.RoundTripper of a configuration whose token is renewed.
 type renewing struct {
 	next http.RoundTripper
 	*renewal

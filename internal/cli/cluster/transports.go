@@ -15,30 +15,30 @@ const (
 	// maxShared is the number of concurrent requests that share a network connection. kube-apiserver allows 100 HTTP/2
 	// streams. A stream may close slightly after its request has ended, so the limit is lower.
 	maxShared = 98
-	// dialWait limits how long requests wait until the first request of their transport has a network connection. That
-	// request may hang.
+	// dialWait limits how long the requests of a transport wait until the first request has a network connection. The
+	// first request may hang.
 	dialWait = 10 * time.Second
 )
 
 // sharedTransports is an http.RoundTripper that needs few network connections for many watches over HTTP/2. An
-// http.Transport dials for each request that finds no free stream, so many simultaneous requests each dial. Here each
-// http.Transport has at most maxShared concurrent requests: the first one dials while the others wait.
+// http.Transport dials for each request that finds no free stream, so many simultaneous requests each dial. In
+// sharedTransports each http.Transport has at most maxShared concurrent requests: the first request dials while the
+// others wait.
 type sharedTransports struct {
 	make func() (http.RoundTripper, error)
 
 	mu  sync.Mutex
-	all []*sharedTransport // all transports, with or without running requests; guarded by mu
+	all []*sharedTransport // guarded by mu
 }
 
 type sharedTransport struct {
 	http.RoundTripper
 	requests int // number of running requests of this transport; guarded by sharedTransports.mu
-	// closed when the first request of this transport has a network connection or has failed; guarded by
-	// sharedTransports.mu
+	// ready is closed when the first request of this transport has a network connection or has failed. sharedTransports.mu
+	// guards it.
 	ready chan struct{}
 }
 
-// RoundTrip implements http.RoundTripper.
 func (s *sharedTransports) RoundTrip(r *http.Request) (*http.Response, error) {
 	l, ready, first, err := s.enter()
 	if err != nil {
@@ -103,7 +103,7 @@ func (s *sharedTransports) leave(l *sharedTransport) {
 	l.requests--
 }
 
-// CloseIdleConnections closes the idle connections of all transports. http.Client.CloseIdleConnections calls it.
+// CloseIdleConnections implements the interface that http.Client.CloseIdleConnections looks for.
 func (s *sharedTransports) CloseIdleConnections() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,7 +119,6 @@ type sharedBody struct {
 	leave func()
 }
 
-// Read implements io.Reader.
 func (b *sharedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err != nil {
@@ -128,7 +127,6 @@ func (b *sharedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close implements io.Closer.
 func (b *sharedBody) Close() error {
 	defer b.leave()
 	return b.ReadCloser.Close()

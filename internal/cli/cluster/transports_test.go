@@ -31,8 +31,6 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{Body: io.NopCloser(strings.NewReader("watched"))}, nil
 }
 
-// transportsOf returns sharedTransports whose transports are fake wires, and a pointer to the wires created so far.
-// prepare configures each wire.
 func transportsOf(prepare func(*wire)) (*sharedTransports, *[]*wire) {
 	var wires []*wire
 	return &sharedTransports{make: func() (http.RoundTripper, error) {
@@ -85,7 +83,7 @@ func TestSharedTransports(t *testing.T) {
 		if n := counts(); n[0] != maxShared || n[1] != 10 {
 			t.Errorf("requests %v, want %d and 10", n, maxShared)
 		}
-		// Finished requests no longer count, so that one transport can serve them all in turn.
+		// Finished requests do not count, so that one transport can serve all of them in turn.
 		for n := range maxShared + 10 {
 			resp := <-answers
 			if n%2 == 0 {
@@ -110,8 +108,6 @@ func TestSharedTransports(t *testing.T) {
 	})
 }
 
-// TestFirstDialThatFails checks that the waiting requests continue if the first request of a transport cannot connect,
-// and that the failed request no longer counts.
 func TestFirstDialThatFails(t *testing.T) {
 	errAway := errors.New("connection refused")
 	l, wires := transportsOf(func(w *wire) { w.err = errAway })
@@ -125,8 +121,8 @@ func TestFirstDialThatFails(t *testing.T) {
 	}
 }
 
-// TestFirstDialThatHangs checks that waiting requests of a transport continue after ten seconds if the first request
-// hangs while it connects.
+// TestFirstDialThatHangs checks that the waiting requests of a transport continue after ten seconds if the first
+// request hangs while it connects.
 func TestFirstDialThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, _ := transportsOf(func(w *wire) { w.hangs = time.Hour })

@@ -19,7 +19,6 @@ func NeedArgs(least, most int, what string) cobra.PositionalArgs {
 	}
 }
 
-// NoArgs is a cobra check that rejects any argument.
 func NoArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return Usagef("%s takes no argument, but was given %q; see %[1]s --help", cmd.CommandPath(), args[0])
@@ -27,16 +26,12 @@ func NoArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// StoreFlag is the flag --store with the path of a store. Every command that writes a store has this flag.
 type StoreFlag struct{ Path string }
 
-// Add adds the flag.
 func (f *StoreFlag) Add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.Path, "store", "", "the store's `FILE` (required, or "+StoreVariable+")")
 }
 
-// Check sets the path to the value of the environment variable LARDER_STORE if the flag is not given. It fails if
-// neither is set.
 func (f *StoreFlag) Check() error {
 	if f.Path = OrVariable(f.Path); f.Path == "" {
 		return Required("store")
@@ -44,19 +39,16 @@ func (f *StoreFlag) Check() error {
 	return nil
 }
 
-// OutputFlag is the flag -o of a command that supports some output formats.
 type OutputFlag struct {
 	Format  string
 	formats []string
 }
 
-// Add adds the flag; the first format is the default.
 func (f *OutputFlag) Add(cmd *cobra.Command, formats ...string) {
 	f.formats = formats
 	cmd.Flags().StringVarP(&f.Format, "output", "o", formats[0], "output `FORMAT`: "+strings.Join(formats, ", "))
 }
 
-// Check fails if the user has given a format that the command does not support.
 func (f *OutputFlag) Check() error {
 	for _, known := range f.formats {
 		if f.Format == known {
@@ -69,7 +61,6 @@ func (f *OutputFlag) Check() error {
 // StoreVariable is the environment variable with the path of the store. A command uses it if its own flag is not given.
 const StoreVariable = "LARDER_STORE"
 
-// OrVariable returns path, or the value of the environment variable LARDER_STORE if path is empty.
 func OrVariable(path string) string {
 	if path != "" {
 		return path
@@ -77,8 +68,8 @@ func OrVariable(path string) string {
 	return os.Getenv(StoreVariable)
 }
 
-// OnlyFile sets *path to the command's only argument, which is the file to read. It fails if the given flag has set
-// *path already.
+// OnlyFile sets *path to the command's only argument, the file to read. It fails if the given flag has set *path
+// already.
 func OnlyFile(path *string, flag string, args []string) error {
 	switch {
 	case len(args) == 0:
@@ -90,10 +81,8 @@ func OnlyFile(path *string, flag string, args []string) error {
 	return nil
 }
 
-// MaxOneFile is the cobra check for commands whose only argument is a file (see OnlyFile).
 var MaxOneFile = NeedArgs(0, 1, "one file at most")
 
-// Required returns the usage error for a flag that must name a file and was not given.
 func Required(flag string) error {
 	err := fmt.Errorf("--%s FILE is required", flag)
 	return Usage(WithHint(err, "or set the environment variable %s", StoreVariable))

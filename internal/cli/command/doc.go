@@ -3,5 +3,5 @@
 //
 // A command's error is printed once, with its hint ([WithHint]), and decides the exit code: the code of [Coded], 2 for
 // [Usage], and 1 otherwise. [ErrSilent] means that the failure has been reported already. [IfInterrupted] replaces the
-// error of a command that was interrupted by one that says what state it left behind.
+// error of an interrupted command by an error that says in which state the command left its files.
 package command

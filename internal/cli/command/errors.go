@@ -6,17 +6,16 @@ import (
 	"fmt"
 )
 
-// Exit codes, documented in larder --help.
+// OK and the other exit codes are documented in larder --help.
 const (
 	OK          = 0
 	Failed      = 1
 	UsedWrongly = 2
-	// NotCompared is the exit code of larder diff for failures that are exit code 1 in other commands, because diff
-	// exits with 1 if it finds a difference.
+	// NotCompared is the exit code of larder diff for failures that are exit code 1 in other commands, because diff exits
+	// with 1 if it finds a difference.
 	NotCompared = 3
 )
 
-// codedError is an error that decides the exit code of the process.
 type codedError struct {
 	error
 	code int
@@ -24,18 +23,15 @@ type codedError struct {
 
 func (e codedError) Unwrap() error { return e.error }
 
-// usageError marks an error as wrong usage of the command line (exit code 2).
 type usageError struct{ error }
 
 // Usage marks err as wrong usage of the command line, which has exit code 2.
 func Usage(err error) error { return usageError{err} }
 
-// Usagef formats an error like fmt.Errorf and marks it as wrong usage.
 func Usagef(format string, args ...any) error { return Usage(fmt.Errorf(format, args...)) }
 
 func (e usageError) Unwrap() error { return e.error }
 
-// reworded is an error with a new text that still unwraps to the error that it replaces.
 type reworded struct {
 	error
 	is error
@@ -43,7 +39,6 @@ type reworded struct {
 
 func (e reworded) Unwrap() error { return e.is }
 
-// Reworded returns an error with a new text, for which errors.Is(err, is) is true.
 func Reworded(is error, format string, args ...any) error {
 	return reworded{fmt.Errorf(format, args...), is}
 }
@@ -51,7 +46,6 @@ func Reworded(is error, format string, args ...any) error {
 // ErrSilent is the error of a command that has already printed its failure: only the exit code is left to set.
 var ErrSilent = errors.New("failed")
 
-// hinted is an error with a hint that tells the user what to do.
 type hinted struct {
 	error
 	hint string
@@ -67,10 +61,8 @@ func WithHint(err error, format string, args ...any) error {
 	return hinted{err, fmt.Sprintf(format, args...)}
 }
 
-// Coded returns err as an error that makes the process exit with the given code.
 func Coded(err error, code int) error { return codedError{err, code} }
 
-// ExitCode returns the process's exit code for the error of a command.
 func ExitCode(err error) int {
 	var usedWrongly usageError
 	var withCode codedError
@@ -85,7 +77,6 @@ func ExitCode(err error) int {
 	return Failed
 }
 
-// interruptedError is the error of a command that SIGINT or SIGTERM ended early.
 type interruptedError struct {
 	// left says in which state the command left its files; it may be empty.
 	left string
@@ -101,8 +92,9 @@ func (e *interruptedError) Error() string {
 
 func (e *interruptedError) Unwrap() error { return e.err }
 
-// IfInterrupted returns err if ctx has not ended. Otherwise err is only a consequence of the interruption, and it
-// returns an interruptedError with the exit code of err. left says in which state the command left its files.
+// IfInterrupted returns err if ctx has not ended. Otherwise err is only a consequence of the interruption, and
+// IfInterrupted returns an interruptedError with the exit code of err. left says in which state the command left its
+// files.
 func IfInterrupted(ctx context.Context, err error, left string) error {
 	var already *interruptedError
 	if err == nil || ctx.Err() == nil || errors.As(err, &already) || errors.Is(err, ErrSilent) {
@@ -111,7 +103,6 @@ func IfInterrupted(ctx context.Context, err error, left string) error {
 	return &interruptedError{left, Coded(context.Canceled, ExitCode(err))}
 }
 
-// HintOf returns the hint for the user that an error carries; "" if it has none.
 func HintOf(err error) string {
 	var h hinted
 	if errors.As(err, &h) {

@@ -11,14 +11,12 @@ import (
 // SizeValue is a flag value in bytes, in the syntax of maxSize in the configuration file, such as 512Mi; 0 is no limit.
 type SizeValue int64
 
-// Set implements pflag.Value.
 func (v *SizeValue) Set(s string) error {
 	n, err := config.Size(s)
 	*v = SizeValue(n)
 	return err
 }
 
-// String implements pflag.Value.
 func (v *SizeValue) String() string {
 	if *v == 0 {
 		return ""
@@ -26,14 +24,12 @@ func (v *SizeValue) String() string {
 	return strconv.FormatInt(int64(*v), 10)
 }
 
-// Type implements pflag.Value.
 func (v *SizeValue) Type() string { return "size" }
 
 // AgeValue is a flag value in the syntax of retention.changes in the configuration file, such as 7d or 36h. "0" and
 // "never" are 0.
 type AgeValue time.Duration
 
-// Set implements pflag.Value.
 func (v *AgeValue) Set(s string) error {
 	if s == "0" {
 		*v = 0
@@ -44,7 +40,6 @@ func (v *AgeValue) Set(s string) error {
 	return err
 }
 
-// String implements pflag.Value.
 func (v *AgeValue) String() string {
 	if *v == 0 {
 		return ""
@@ -52,7 +47,6 @@ func (v *AgeValue) String() string {
 	return Span(time.Duration(*v))
 }
 
-// Type implements pflag.Value.
 func (v *AgeValue) Type() string { return "duration" }
 
 // Span formats a duration in the short form that AgeValue parses: 7d, 24h, 1h30m.

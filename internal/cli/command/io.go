@@ -13,41 +13,38 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// IO has the streams, the clock and the terminal settings of a command.
 type IO struct {
 	Out, Err io.Writer
 	// Now returns the current time. Default: time.Now.
 	Now func() time.Time
 	// Program is the name under which the process was started: larder, or kubectl-larder as a plugin of kubectl.
 	Program string
-	// OutIsTerminal is true if standard output is a terminal. Control characters in the output are then escaped, in
-	// every output format.
+	// OutIsTerminal says that standard output is a terminal. Control characters are then escaped, in every output format.
 	OutIsTerminal bool
 	// TerminalSize returns the columns and lines of Out, or 0 if Out is not a terminal.
 	TerminalSize func() (width, height int)
-	// ErrIsTerminal is true if standard error is a terminal. Commands then show their progress on it.
+	// ErrIsTerminal says that standard error is a terminal. Commands then show their progress on standard error.
 	ErrIsTerminal bool
-	// Colours is true if standard output is a terminal that shows colours.
+	// Colours says that standard output is a terminal that shows colours.
 	Colours bool
 	// SetLogger sets the global logger, which libraries without a logger of their own use. Default: the global logger
 	// is not changed.
 	SetLogger func(logr.Logger)
 	// AskSecret prompts on the terminal and reads a line without echo. It is nil without a terminal.
 	AskSecret func(prompt string) (string, error)
-	// PassphraseWork is the scrypt work factor, as a power of two, of passphrases for new snapshots. Tests set a low
-	// one. Default: age's own.
+	// PassphraseWork is the scrypt work factor, as a power of two, of passphrases for new snapshots. Default: age's own.
+	// Tests set a low factor.
 	PassphraseWork int
 }
 
-// Terminal returns the writer to standard output that does not escape control characters, for our own colours and
+// Terminal returns the writer to standard output that does not escape control characters, for larder's own colours and
 // cursor movements.
 func (s IO) Terminal() io.Writer { return terminal.Unescaped(s.Out) }
 
 // screen returns the writer to standard error that does not escape control characters, for the progress bar.
 func (s IO) screen() io.Writer { return terminal.Unescaped(s.Err) }
 
-// Bar shows the progress of a save or a restore on a terminal. The caller passes the progress to tell; done removes the
-// bar.
+// Bar shows the progress of a save or a restore on a terminal. tell receives the progress; done removes the bar.
 func (s IO) Bar(title string) (tell func(snapshot.Progress), done func()) {
 	var b *progress.Bar
 	shown := 0
@@ -61,13 +58,12 @@ func (s IO) Bar(title string) (tell func(snapshot.Progress), done func()) {
 	return tell, func() { b.Done() }
 }
 
-// Busy shows on a terminal that work is in progress. done removes it.
 func (s IO) Busy(title string) (done func()) {
 	return progress.Busy(s.screen(), s.ErrIsTerminal, title)
 }
 
-// Counted returns src with a progress bar that counts the records read from it. done removes the bar. printing is true
-// if the command prints to standard output while it reads; if that is a terminal, no bar is shown.
+// Counted returns src with a progress bar that counts the records read from src. done removes the bar. printing says
+// that the command prints to standard output while it reads; on a terminal, no bar is then shown.
 func (s IO) Counted(
 	ctx context.Context, title string, src snapshot.Source, printing bool,
 ) (counted snapshot.Source, done func(), err error) {
@@ -84,13 +80,11 @@ func (s IO) Counted(
 	return &countedSource{src, b}, b.Done, nil
 }
 
-// countedSource is a snapshot source that counts each record on a progress bar.
 type countedSource struct {
 	snapshot.Source
 	bar *progress.Bar
 }
 
-// Records implements snapshot.Source.
 func (c *countedSource) Records(ctx context.Context, id entry.Identity, fn func(entry.Entry) error) error {
 	return c.Source.Records(ctx, id, func(r entry.Entry) error {
 		c.bar.Add(1)

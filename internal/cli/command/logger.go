@@ -14,30 +14,25 @@ func WithoutCanceled(logger logr.Logger, reported ...string) logr.Logger {
 	return logr.New(&canceledSink{logger.GetSink(), reported})
 }
 
-// canceledSink is a logr.LogSink that drops context.Canceled errors and the info messages in reported.
 type canceledSink struct {
 	to       logr.LogSink
 	reported []string
 }
 
-// Init implements logr.LogSink. It adds one to the call depth, because the wrapped sink is called from a method of this
-// one.
+// Init implements logr.LogSink. It adds one to the call depth, because a method of canceledSink calls the wrapped sink.
 func (s *canceledSink) Init(info logr.RuntimeInfo) {
 	info.CallDepth++
 	s.to.Init(info)
 }
 
-// Enabled implements logr.LogSink.
 func (s *canceledSink) Enabled(level int) bool { return s.to.Enabled(level) }
 
-// Info implements logr.LogSink.
 func (s *canceledSink) Info(level int, msg string, keysAndValues ...any) {
 	if !slices.Contains(s.reported, msg) {
 		s.to.Info(level, msg, keysAndValues...)
 	}
 }
 
-// Error implements logr.LogSink.
 func (s *canceledSink) Error(err error, msg string, keysAndValues ...any) {
 	if !isCanceled(err) {
 		s.to.Error(err, msg, keysAndValues...)
@@ -53,17 +48,14 @@ func isCanceled(err error) bool {
 	return err != nil
 }
 
-// WithValues implements logr.LogSink.
 func (s *canceledSink) WithValues(keysAndValues ...any) logr.LogSink {
 	return &canceledSink{s.to.WithValues(keysAndValues...), s.reported}
 }
 
-// WithName implements logr.LogSink.
 func (s *canceledSink) WithName(name string) logr.LogSink {
 	return &canceledSink{s.to.WithName(name), s.reported}
 }
 
-// WithCallDepth implements logr.CallDepthLogSink.
 func (s *canceledSink) WithCallDepth(depth int) logr.LogSink {
 	if to, ok := s.to.(logr.CallDepthLogSink); ok {
 		return &canceledSink{to.WithCallDepth(depth), s.reported}

@@ -10,10 +10,9 @@ import (
 	"github.com/larder-dev/larder/internal/columns"
 )
 
-// Counted returns a number followed by its noun, in the singular or with a plural s.
 func Counted(n int, noun string) string { return CountedAs(n, noun, noun+"s") }
 
-// CountedAs returns a number followed by one of two nouns: one if the number is 1, and more otherwise.
+// CountedAs returns n followed by a noun: one if n is 1, and more otherwise.
 func CountedAs(n int, one, more string) string {
 	if n == 1 {
 		return "1 " + one
@@ -21,22 +20,18 @@ func CountedAs(n int, one, more string) string {
 	return fmt.Sprintf("%d %s", n, more)
 }
 
-// CountedObjects returns a number followed by "object" or "objects".
 func CountedObjects(n int) string { return Counted(n, "object") }
 
-// Within returns a text with a number of objects and a number of collections, such as "12 objects in 3 collections".
 func Within(objects, collections int) string {
 	return fmt.Sprintf("%s in %s", CountedObjects(objects), Counted(collections, "collection"))
 }
 
-// PrintJSON prints v to standard output as indented JSON.
 func PrintJSON(s IO, v any) error {
 	enc := json.NewEncoder(s.Out)
 	enc.SetIndent("", "    ")
 	return enc.Encode(v)
 }
 
-// OrDash returns s, or "-" if s is empty.
 func OrDash(s string) string {
 	if s == "" {
 		return "-"
@@ -44,7 +39,6 @@ func OrDash(s string) string {
 	return s
 }
 
-// Size formats a number of bytes in binary units.
 func Size(n int64) string {
 	if n < 1<<10 {
 		return fmt.Sprintf("%d B", n)
@@ -57,10 +51,10 @@ func Size(n int64) string {
 	return fmt.Sprintf("%.1f %ciB", v, "KMGT"[unit])
 }
 
-// AgeOf returns the time since t in kubectl's format. A time in the future, after a clock was set back, counts as now.
+// AgeOf returns the time since t in kubectl's format. A time in the future, after a clock was set back, has the age 0.
 func AgeOf(now, t time.Time) string { return columns.Age(now, t) }
 
-// Flushed flushes out and joins the error of the flush to err. An error that err already contains is not repeated.
+// Flushed flushes out and joins the error of the flush to err, unless err already contains that error.
 func Flushed(err error, out *bufio.Writer) error {
 	if last := out.Flush(); last != nil && !errors.Is(err, last) {
 		return errors.Join(err, last)

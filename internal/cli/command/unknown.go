@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// UnknownCommand returns the usage error for a word that is not a subcommand of cmd. args are the arguments after it.
 func UnknownCommand(cmd *cobra.Command, word string, args ...string) error {
 	name := word
 	if cmd.HasParent() {
@@ -28,7 +27,7 @@ func UnknownCommand(cmd *cobra.Command, word string, args ...string) error {
 	return Usagef("unknown command %q; see %s --help", name, cmd.CommandPath())
 }
 
-// The commands of kubectl that larder does not have, grouped by the hint that the error gives.
+// kubectlReads and the other lists have kubectl's commands that larder lacks, by the hint in the error.
 var (
 	kubectlReads  = []string{"describe", "explain", "events", "api-resources", "api-versions", "auth", "cluster-info"}
 	kubectlWrites = []string{"annotate", "apply", "autoscale", "certificate", "cordon", "create", "delete", "drain",
@@ -36,8 +35,8 @@ var (
 	kubectlConnects = []string{"attach", "cp", "debug", "exec", "port-forward"}
 )
 
-// ofKubectl returns the error for a command that kubectl has and larder does not; nil for other words. larder is the
-// name for command lines in its hint.
+// ofKubectl returns the error for a command that kubectl has and larder does not; nil for other words. The hint has
+// command lines that begin with larder, the program's name.
 func ofKubectl(larder, word string, args []string) error {
 	unknown := func(text string) error { return fmt.Errorf("unknown command %q: %s", word, text) }
 	serve := larder + " serve --from FILE -- kubectl "
@@ -68,8 +67,6 @@ func Near(word, meant string) bool {
 	return distance(strings.ToLower(word), meant) <= min(2, max(1, len(word)/4))
 }
 
-// distance returns the edit distance of two words: the number of letters inserted, deleted, replaced or swapped with a
-// neighbour.
 func distance(a, b string) int {
 	var before []int
 	row := make([]int, len(b)+1)

@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/yaml/kyaml"
 )
 
-// ToYAML writes v as YAML that decodes to the same value. yaml.Marshal does not: it parses the value's JSON as YAML,
-// which fails on characters that YAML allows only as escapes (DEL, C1), and turns U+0085 into a space.
+// ToYAML writes v as YAML that decodes to v. yaml.Marshal parses the JSON of v as YAML, which fails on characters that
+// YAML allows only as escapes (DEL, C1), and turns U+0085 into a space.
 func ToYAML(v any) ([]byte, error) {
 	text, err := json.Marshal(v)
 	if err != nil {

@@ -35,7 +35,7 @@ func Concealed(c snapshot.Collection) func(path []string) bool {
 	case c.Confidential() == "":
 		return nil
 	case c.Identity.GroupResource() != input.Secrets.GroupResource():
-		// a resource, other than Secrets, whose objects the store encrypts: every value is confidential
+		// The store encrypts the objects of a resource other than Secrets: every value is confidential.
 		return func([]string) bool { return true }
 	}
 	return func(path []string) bool {

@@ -11,20 +11,16 @@ import (
 	"github.com/larder-dev/larder/internal/cli/command"
 )
 
-// Hidden is printed instead of a confidential value.
 const Hidden = "***"
 
-// Field is one difference between two states of an object.
 type Field struct {
-	// Path is the path of the field, such as spec.template.spec.containers[name=web]; an empty path is the whole
-	// object.
+	// Path is the path of the field, such as spec.template.spec.containers[name=web]; an empty path is the whole object.
 	Path string
 	// Before and After are the old and the new value as lines of YAML. Before is empty for an added field, After for a
-	// removed one.
+	// removed field.
 	Before, After []string
 }
 
-// fieldDiff collects the differences between two states of an object.
 type fieldDiff struct {
 	// conceals reports whether the values at a path are confidential. nil: no value is confidential.
 	conceals func(path []string) bool
@@ -32,7 +28,7 @@ type fieldDiff struct {
 }
 
 // Fields returns the differences between two states of an object, in the order of field names and of lists. conceals
-// reports whether the values at a path are confidential; nil shows all.
+// reports whether the values at a path are confidential; nil shows all values.
 func Fields(before, after map[string]any, conceals func(path []string) bool) []Field {
 	d := fieldDiff{conceals: conceals}
 	d.maps(nil, before, after)
@@ -56,7 +52,7 @@ func (d *fieldDiff) maps(path []string, before, after map[string]any) {
 func (d *fieldDiff) field(path []string, name string, old, now any, had, has bool) {
 	inner := append(path[:len(path):len(path)], name)
 	if old, ok := old.(map[string]any); ok {
-		// compare field by field, since names of fields are shown even where their values are confidential
+		// The maps are compared field by field, since names of fields are shown even where their values are confidential.
 		if now, ok := now.(map[string]any); ok {
 			d.maps(inner, old, now)
 			return
@@ -86,7 +82,6 @@ func (d *fieldDiff) field(path []string, name string, old, now any, had, has boo
 	d.add(path, before, after)
 }
 
-// listKeys are the fields by which items of Kubernetes lists, such as containers, are identified.
 var listKeys = []string{
 	"name", "key", "type", "containerPort", "port", "mountPath", "devicePath", "ip", "uid", "topologyKey",
 }
@@ -140,8 +135,8 @@ func order(key string, items []any) (lines []string) {
 	return lines
 }
 
-// itemsBy indexes the items of a list by the value of a field. It returns false unless every item has the field and no
-// two items have the same value.
+// itemsBy indexes the items of a list by the value of a field. It returns false unless every item has the field and all
+// values differ.
 func itemsBy(key string, items []any) (map[any]map[string]any, bool) {
 	by := map[any]map[string]any{}
 	for _, item := range items {
@@ -163,7 +158,6 @@ func allMaps(items []any) bool {
 	})
 }
 
-// common returns the lengths of the common prefix and the common suffix of two lists.
 func common[T any](a, b []T) (first, last int) {
 	n := min(len(a), len(b))
 	for first < n && reflect.DeepEqual(a[first], b[first]) {
@@ -175,7 +169,6 @@ func common[T any](a, b []T) (first, last int) {
 	return first, last
 }
 
-// texts compares two multi-line strings line by line.
 func (d *fieldDiff) texts(path []string, before, after string) {
 	a, b := strings.Split(before, "\n"), strings.Split(after, "\n")
 	first, last := common(a, b)
@@ -207,7 +200,6 @@ func (d *fieldDiff) add(path []string, before, after []string) {
 	d.changes = append(d.changes, Field{pathText(path), before, after})
 }
 
-// itemPath returns the path of an item of the list at path.
 func itemPath(path []string, item string) []string {
 	return append(path[:len(path):len(path)], "["+item+"]")
 }

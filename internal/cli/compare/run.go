@@ -11,20 +11,17 @@ import (
 	"github.com/larder-dev/larder/snapshot/diff"
 )
 
-// Options says which objects and fields Run compares.
 type Options struct {
-	// Filter selects the collections and objects to compare. Default: all of both files.
 	Filter snapshot.Filter
-	// Names limits the comparison to objects with these names. Default: all objects.
-	Names input.ObjectNames
+	Names  input.ObjectNames
 	// Ignore lists paths of fields that are not compared, in the syntax of diff.Options.Ignore.
 	Ignore []string
-	// Counted is the source from which the records of b are read; it wraps b for a progress bar. Default: b itself.
+	// Counted is b with a progress bar, from which the records of b are read. Default: b itself.
 	Counted snapshot.Source
 }
 
-// SkipSealed excludes a resource from the comparison if one of the two files holds it encrypted and no key was given.
-// asked selects the compared resources.
+// SkipSealed excludes a resource from the comparison if one of the files holds the resource encrypted and no key was
+// given. asked selects the compared resources.
 func SkipSealed(a, b *Side, asked snapshot.Filter) {
 	for _, c := range slices.Concat(a.SealedOf(asked), b.SealedOf(asked)) {
 		a.Skip(c.GVR())
@@ -52,13 +49,11 @@ func Run(ctx context.Context, a, b *Side, o Options, fn func(diff.Change) error)
 	return diff.Compare(ctx, ofA, ofB, diff.Options{Ignore: o.Ignore}, fn)
 }
 
-// named is a snapshot source limited to the objects with the given names.
 type named struct {
 	snapshot.Source
 	names input.ObjectNames
 }
 
-// Records implements snapshot.Source.
 func (n *named) Records(ctx context.Context, id entry.Identity, fn func(entry.Entry) error) error {
 	return n.Source.Records(ctx, id, func(r entry.Entry) error {
 		if !n.names.Take(id.GroupVersionResource, r.Key) {
@@ -68,7 +63,6 @@ func (n *named) Records(ctx context.Context, id entry.Identity, fn func(entry.En
 	})
 }
 
-// selectAll returns a source of the records in src that all filters select.
 func selectAll(src snapshot.Source, filters ...snapshot.Filter) (snapshot.Source, error) {
 	for _, f := range filters {
 		if f.Empty() {

@@ -19,7 +19,7 @@ import (
 
 // Side is one of the two compared files. It is a snapshot.Source whose errors name the file.
 type Side struct {
-	// Name is "A" for the first file and "B" for the second; Path is the path of the file.
+	// Name is "A" for the first file and "B" for the second.
 	Name, Path string
 	Source     source.Source
 	Status     source.Status
@@ -29,12 +29,10 @@ type Side struct {
 	// missing.
 	covers snapshot.Filter
 	// sealed holds the collections whose objects are encrypted (sealed) and cannot be read, because no key was given.
-	sealed []source.Collection
-	// skipped holds the resources that are excluded from the comparison.
+	sealed  []source.Collection
 	skipped []schema.GroupVersionResource
 }
 
-// SideError is an error of reading one of the files.
 type SideError struct {
 	Path string
 	error
@@ -42,7 +40,7 @@ type SideError struct {
 
 func (e *SideError) Unwrap() error { return e.error }
 
-// NewSide returns an open file as one side of a comparison. withKey is true if the file was opened with its encryption
+// NewSide returns an open file as one side of a comparison. withKey says that the file was opened with its encryption
 // key.
 func NewSide(name, path string, src source.Source, st source.Status, withKey bool) *Side {
 	d := &Side{Name: name, Path: path, Source: src, records: source.Records(src), Status: st}
@@ -61,10 +59,8 @@ func NewSide(name, path string, src source.Source, st source.Status, withKey boo
 	return d
 }
 
-// Skip excludes a resource from the comparison of the two files.
 func (d *Side) Skip(gvr schema.GroupVersionResource) { d.skipped = append(d.skipped, gvr) }
 
-// Collections implements snapshot.Source.
 func (d *Side) Collections(ctx context.Context) ([]snapshot.Collection, error) {
 	all, err := d.records.Collections(ctx)
 	if err != nil {
@@ -108,8 +104,8 @@ func PrintParts(s command.IO, a, b *Side, r diff.Report, asked snapshot.Filter) 
 	b.printPart(s, a, asked)
 }
 
-// printPart prints notes about what this file lacks: objects excluded by the filter it was saved with, left-out and
-// redacted values, and known defects.
+// printPart prints notes about what this file lacks: objects excluded by the filter of its save, left-out and redacted
+// values, and known defects.
 func (d *Side) printPart(s command.IO, other *Side, asked snapshot.Filter) {
 	if len(asked.Resources) == 0 {
 		input.NoteLeftOut(s, d.Path, d.Status)
@@ -138,7 +134,6 @@ func (d *Side) Gap(id entry.Identity) []string {
 	return nil
 }
 
-// printGaps prints a note for each incomplete collection of this file.
 func (d *Side) printGaps(s command.IO, asked snapshot.Filter) {
 	for _, c := range d.Status.Collections {
 		if input.MissesObjects(c) && asked.Takes(c.Saved()) {
@@ -148,8 +143,8 @@ func (d *Side) printGaps(s command.IO, asked snapshot.Filter) {
 	}
 }
 
-// savedFromPart reports whether the file is a snapshot saved from another snapshot that itself held only a part of the
-// objects. The filter in covers does not include the filter of that first save.
+// savedFromPart reports whether the file is a snapshot of another snapshot that held only a part of the objects. The
+// filter in covers does not include the filter of the first snapshot.
 func (d *Side) savedFromPart() bool {
 	known := 0
 	for _, given := range []bool{len(d.covers.Namespaces) > 0, d.covers.Labels != "", d.covers.Fields != ""} {
@@ -160,7 +155,6 @@ func (d *Side) savedFromPart() bool {
 	return slices.ContainsFunc(d.Status.Collections, func(c source.Collection) bool { return len(c.Filtered) > known })
 }
 
-// filterText returns a filter in the form of the command-line flags that select the same objects.
 func filterText(f snapshot.Filter) string {
 	var parts []string
 	for _, ns := range f.Namespaces {

@@ -18,7 +18,6 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// checkResult is the JSON document that check -o json prints.
 type checkResult struct {
 	Store        string `json:"store"`
 	Collections  int    `json:"collections"`
@@ -26,14 +25,13 @@ type checkResult struct {
 	IndexEntries int    `json:"indexEntries"`
 	// Sealed is the number of objects that were not decrypted, and so not checked, because no key was given.
 	Sealed int `json:"sealed,omitempty"`
-	// LeftOut is the number of objects that are not stored because a transform, an index function or a codec refused
-	// them. LeftOutMore is true if there may be more.
+	// LeftOut is the number of objects that are not stored because a transform, an index function or a codec refused them.
+	// LeftOutMore says that the number may be higher.
 	LeftOut     int      `json:"leftOut,omitempty"`
 	LeftOutMore bool     `json:"leftOutMore,omitempty"`
 	Problems    []string `json:"problems"`
 }
 
-// NewCheck returns larder check.
 func NewCheck(s command.IO) *cobra.Command {
 	var file input.FromFlag
 	var output command.OutputFlag
@@ -79,7 +77,7 @@ func runCheck(ctx context.Context, s command.IO, file *input.FromFlag, format st
 	hint := "the next larder sync repairs " + path + " itself: it keeps what is good and asks the server for the rest"
 	switch {
 	case errors.Is(err, entry.ErrDamaged):
-		// the file is too damaged to be opened: report that as the result of the check
+		// The file is too damaged to be opened: that is the result of the check.
 		report.Problems = append(report.Problems, err.Error())
 		hint = "the next larder sync moves " + path + " aside and builds it anew"
 	case errors.Is(err, snapshot.ErrDamaged):
@@ -115,8 +113,6 @@ func runCheck(ctx context.Context, s command.IO, file *input.FromFlag, format st
 	return nil
 }
 
-// notePlainText prints the collections of an encrypted store that still hold plain text, written before the store had a
-// key.
 func notePlainText(s command.IO, path string, all []source.Collection) {
 	for _, c := range all {
 		if c.PlainText {
@@ -133,13 +129,13 @@ func check(
 	if err != nil {
 		return report, nil, false, err
 	}
-	defer func() { _ = src.Close() }() // the file was only read, so an error of closing it loses nothing
+	defer func() { _ = src.Close() }()
 	_, isSnapshot = src.(*source.Snapshot)
 	done := s.Busy("checking")
 	report, err = src.Check(ctx)
 	done()
 	if st, statusErr := src.Status(ctx); statusErr == nil {
-		// if the status cannot be read, the report has the problem already
+		// If the status cannot be read, the report already has the problem.
 		stored = st.Collections
 	}
 	return report, stored, isSnapshot, err
@@ -165,7 +161,7 @@ func printReport(s command.IO, path string, r store.Report) error {
 }
 
 // noteLeftOut prints a note about objects that are not in the store because a transform or an index function refused
-// them. They are no damage of the store.
+// them. The store is not damaged.
 func noteLeftOut(s command.IO, path string, r store.Report) {
 	if r.LeftOut == 0 && !r.LeftOutMore {
 		return

@@ -16,14 +16,11 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// serverResult is the JSON document that check --against-server -o json prints.
 type serverResult struct {
 	Store       string           `json:"store"`
 	Collections []source.Audited `json:"collections"`
 }
 
-// runAgainstServer asks the sync that holds the file to compare every collection with the server, and prints the
-// results.
 func runAgainstServer(ctx context.Context, s command.IO, file *input.FromFlag, format string) error {
 	all, err := compareWithServer(ctx, s, file)
 	if err != nil {
@@ -58,7 +55,7 @@ func compareWithServer(ctx context.Context, s command.IO, file *input.FromFlag) 
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = src.Close() }() // the file was only read, so an error of closing it loses nothing
+	defer func() { _ = src.Close() }()
 	sync, held := src.(*source.Client)
 	switch {
 	case status.Snapshot != nil:
@@ -95,7 +92,6 @@ func printAudits(s command.IO, all []source.Audited) error {
 	return err
 }
 
-// verdict describes the result of comparing one collection with the server.
 func verdict(a source.Audited) string {
 	has := "the server has " + command.Counted(a.Objects, "object")
 	keys := strings.Join(a.Keys, ", ")

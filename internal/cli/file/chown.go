@@ -29,8 +29,7 @@ func NewChown() *cobra.Command {
 	}
 }
 
-// chown changes the owner of a directory and everything in it. It changes symbolic links themselves and does not follow
-// them.
+// chown changes the owner of a directory and everything in it. It changes symbolic links and does not follow them.
 func chown(dir string, uid, gid int) (err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {

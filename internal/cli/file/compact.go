@@ -21,7 +21,6 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// NewCompact returns larder compact.
 func NewCompact(s command.IO) *cobra.Command {
 	var file command.StoreFlag
 	var key input.KeyFlag
@@ -74,11 +73,10 @@ compacted.`,
 	return cmd
 }
 
-// compaction holds the arguments of larder compact.
 type compaction struct {
 	path  string
 	rekey bool             // encrypt all confidential data again, with the current key
-	keys  *seal.Encryption // the keys that rekey uses; nil if the user has given none
+	keys  *seal.Encryption // keys for rekey; nil if the user has given none
 }
 
 // inFile compacts the file, or encrypts it again, in this process. It fails with store.ErrLocked if another process has
@@ -96,7 +94,7 @@ func (c compaction) inFile(ctx context.Context) (store.Compacted, error) {
 		"name its file with --key-file; "+input.MakeKey))
 }
 
-// bySync makes the sync that has the file open compact it or encrypt it again. The sync uses its own keys.
+// bySync makes the sync that has the file open compact it or encrypt it again, with the sync's keys.
 func (c compaction) bySync(ctx context.Context, sync *source.Client) (store.Compacted, error) {
 	if !c.rekey {
 		return sync.Compact(ctx)
@@ -111,11 +109,10 @@ func (c compaction) bySync(ctx context.Context, sync *source.Client) (store.Comp
 	return sync.Rekey(ctx, id)
 }
 
-// held reports whether another process has the file open for writing.
 func held(path string) bool {
 	st, err := store.Open(path, store.Options{ReadOnly: true, LockTimeout: -1})
 	if err == nil {
-		_ = st.Close() // the store was not changed, so an error of closing it loses nothing
+		_ = st.Close()
 	}
 	return errors.Is(err, store.ErrLocked)
 }
@@ -134,7 +131,6 @@ func (c compaction) run(ctx context.Context, s command.IO) error {
 	return err
 }
 
-// do compacts the file in this process, or makes the sync that has it open do so.
 func (c compaction) do(ctx context.Context) (store.Compacted, error) {
 	done, err := c.inFile(ctx)
 	if !errors.Is(err, store.ErrLocked) {
@@ -147,13 +143,12 @@ func (c compaction) do(ctx context.Context) (store.Compacted, error) {
 	case dialErr != nil:
 		return done, err
 	}
-	// the sync has answered already, so an error of closing the connection has no effect
 	defer func() { _ = client.Close() }()
 	return c.bySync(ctx, client)
 }
 
 // noteDamagedCopies prints the damaged copies of a store that a sync has moved aside, because compact --rekey does not
-// encrypt them again.
+// encrypt these copies again.
 func noteDamagedCopies(s command.IO, path string) {
 	file, err := fileAt(path)
 	var entries []os.DirEntry
@@ -172,8 +167,8 @@ func noteDamagedCopies(s command.IO, path string) {
 	}
 }
 
-// fileAt returns path, or the path of its target if it is a symbolic link. The files that belong to a store are in the
-// target's directory.
+// fileAt returns path, or the target of a symbolic link at path: the files that belong to a store are in the target's
+// directory.
 func fileAt(path string) (string, error) {
 	info, err := os.Lstat(path)
 	if err != nil || info.Mode()&fs.ModeSymlink == 0 {
@@ -182,7 +177,6 @@ func fileAt(path string) (string, error) {
 	return realpath.Of(path)
 }
 
-// compactError adds a hint for the user to an error of larder compact.
 func compactError(path string, err error) error {
 	switch {
 	case input.CheckPath(path) != nil: // PathError, called below, explains an unusable path

@@ -14,7 +14,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestCompactErrors checks the hints of larder compact for errors that a test cannot provoke on every machine.
+// TestCompactErrors checks hints of larder compact for errors that a test cannot provoke on every machine.
 func TestCompactErrors(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.db")
 	if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {

@@ -15,10 +15,8 @@ import (
 	"github.com/larder-dev/larder/internal/cli/command"
 )
 
-// keyBytes is the length of a key in bytes.
 const keyBytes = 32
 
-// NewKeygen returns larder keygen.
 func NewKeygen(s command.IO) *cobra.Command {
 	signing := false
 	cmd := &cobra.Command{
@@ -54,7 +52,6 @@ already has such a key, print its public key.`,
 	return cmd
 }
 
-// signingKey creates the file of a signing key unless it exists, and prints the public key.
 func signingKey(s command.IO, args []string) error {
 	if len(args) == 0 {
 		return command.Usagef("keygen --signing needs the file to make: the public key is what it prints")
@@ -79,7 +76,8 @@ func signingKey(s command.IO, args []string) error {
 	return err
 }
 
-// writeKey creates a key file with one line. It never overwrites a file, because that may be the only key of a store.
+// writeKey creates a key file with one line. It never overwrites a file, because the file may be the only key of a
+// store.
 func writeKey(path, line string) (err error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {

@@ -10,7 +10,6 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// printSnapshot prints the facts of a snapshot file itself: its format, size, time, version and source.
 func printSnapshot(s command.IO, status source.Status) {
 	about := status.Snapshot
 	what := "a snapshot"

@@ -16,7 +16,6 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// NewStatus returns larder status.
 func NewStatus(s command.IO) *cobra.Command {
 	var file input.FromFlag
 	var output command.OutputFlag
@@ -75,7 +74,7 @@ func runStatus(ctx context.Context, s command.IO, file *input.FromFlag, format s
 	if err != nil {
 		return err
 	}
-	defer func() { _ = src.Close() }() // the file was only read, so an error of closing it loses nothing
+	defer func() { _ = src.Close() }()
 	if format == "json" {
 		return command.PrintJSON(s, status)
 	}
@@ -110,7 +109,6 @@ func printStatus(s command.IO, status source.Status) error {
 	return nil
 }
 
-// printErrors prints each error of the collections once, with the resources that have it.
 func printErrors(s command.IO, all []source.Collection) {
 	errs := input.Errors(all)
 	if len(errs) > 0 {
@@ -121,7 +119,6 @@ func printErrors(s command.IO, all []source.Collection) {
 	}
 }
 
-// hintForbidden prints a hint about the RBAC verbs that the first forbidden collection lacks.
 func hintForbidden(s command.IO, all []source.Collection) {
 	for _, c := range all {
 		if input.Forbidden(c) {
@@ -131,7 +128,6 @@ func hintForbidden(s command.IO, all []source.Collection) {
 	}
 }
 
-// hintPlainText prints how to encrypt the plain text that a store still holds.
 func hintPlainText(s command.IO, path string, all []source.Collection) {
 	if slices.ContainsFunc(all, func(c source.Collection) bool { return c.PlainText }) {
 		fmt.Fprintf(s.Err,
@@ -139,7 +135,6 @@ func hintPlainText(s command.IO, path string, all []source.Collection) {
 	}
 }
 
-// printWhat prints whether the file is a snapshot or a store, and the sync that holds a store.
 func printWhat(s command.IO, status source.Status) {
 	if status.Snapshot != nil {
 		printSnapshot(s, status)
@@ -185,7 +180,6 @@ func printHandlers(s command.IO, collections []source.Collection) error {
 	return furtherTable(s, rows, "HANDLER", "RESOURCE", "SCOPE", "BEHIND", "FAILING")
 }
 
-// furtherTable prints a table below the first one, after a blank line. It prints nothing without rows.
 func furtherTable(s command.IO, rows [][]string, headers ...string) error {
 	if len(rows) == 0 {
 		return nil

@@ -23,7 +23,7 @@ import (
 )
 
 // TestStatusOfHandlers checks that larder status names a durable event handler for which the store keeps tombstones of
-// deleted objects, so that the user can find a handler that is no longer used.
+// deleted objects, so that the user can find an unused handler.
 func TestStatusOfHandlers(t *testing.T) {
 	ctx, path := context.Background(), filepath.Join(t.TempDir(), "larder.db")
 	s, err := store.Open(path, store.Options{})
@@ -70,8 +70,6 @@ mail      pods       all     1            1
 	}
 }
 
-// TestStatusAndCheckOfLeftOut checks that larder status and larder check report objects that are not stored because a
-// transform or codec refused them (issue 16, A2).
 func TestStatusAndCheckOfLeftOut(t *testing.T) {
 	ctx, path := context.Background(), filepath.Join(t.TempDir(), "larder.db")
 	s, err := store.Open(path, store.Options{})
@@ -107,7 +105,6 @@ func TestStatusAndCheckOfLeftOut(t *testing.T) {
 	}
 }
 
-// TestColours checks the colours of states, and that NO_COLOR and TERM=dumb turn them off.
 func TestColours(t *testing.T) {
 	for state, want := range map[string]terminal.Colour{
 		"live": terminal.Green, "offline 3m": terminal.Yellow, "waiting": terminal.Yellow, "stored": "", "snapshot": "",
@@ -141,7 +138,7 @@ func TestState(t *testing.T) {
 			c.Notes = entry.Info{MustRelist: "damage"}.Notes(clitest.Now, false)
 		},
 		"stored, redacted: values of data": func(c *source.Collection) {
-			// the state "redacted" replaces the note of the transform
+			// The state "redacted" replaces the note of the transform.
 			c.Notes = entry.Info{Attributes: entry.Attributes{Transform: "redacted"}}.Notes(clitest.Now, false)
 			c.Redacted = []string{"values of data"}
 		},

@@ -14,20 +14,16 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// The states that wait --for accepts.
 const (
 	waitSynced = "synced"
 	waitLive   = "live"
 )
 
 const (
-	// waitWithin is the default of the flag --timeout of larder wait.
 	waitWithin = time.Minute
-	// waitEvery is the interval at which wait requests the sync's status.
-	waitEvery = 100 * time.Millisecond
+	waitEvery  = 100 * time.Millisecond
 )
 
-// NewWait returns larder wait.
 func NewWait(s command.IO) *cobra.Command {
 	var path, state string
 	var timeout time.Duration
@@ -68,8 +64,8 @@ Exits with 0 on success, and with 1 after --timeout; the error names the missing
 	return cmd
 }
 
-// runWait requests the status of the sync until no resource is missing. It asks the sync and never opens the file,
-// because a sync that is starting needs the file's lock.
+// runWait requests the status of the sync until no resource is missing. It never opens the file, because a sync that is
+// starting needs the file's lock.
 func runWait(ctx context.Context, path, state string, timeout, every time.Duration) error {
 	if input.IsSnapshot(path) && !input.Missing(path) {
 		return command.Usagef("%s is a snapshot, which does not change", path)
@@ -87,7 +83,7 @@ func runWait(ctx context.Context, path, state string, timeout, every time.Durati
 			return failed
 		}
 		if limited.Err() == nil || failed == nil {
-			// a request that failed only because the time is over says nothing about the sync
+			// A request that failed only because of the timeout says nothing about the sync.
 			missing, err = now, failed
 		}
 		select {
@@ -101,7 +97,6 @@ func runWait(ctx context.Context, path, state string, timeout, every time.Durati
 	}
 }
 
-// waitError returns the error for a timeout. It names the resources that have not reached the state.
 func waitError(path, state string, timeout time.Duration, missing []string, err error) error {
 	if len(missing) > 0 {
 		return command.WithHint(fmt.Errorf("%s is not %s after %s: %s", path, state, timeout, input.Some(missing)),
@@ -111,9 +106,9 @@ func waitError(path, state string, timeout time.Duration, missing []string, err 
 		"start it: larder sync RESOURCE… --store %s", path)
 }
 
-// missingOf returns the labels of the mirrored resources that have not reached the state. A resource that was not
-// requested by its own name and that the server forbids counts only if there are no others. It fails if no sync has the
-// file open.
+// missingOf returns the labels of the mirrored resources that have not reached the state. A forbidden resource that the
+// user did not request by name counts only if no other resource has the state. missingOf fails if no sync has the file
+// open.
 func missingOf(ctx context.Context, path, state string) (missing []string, err error) {
 	client, _, err := source.Dial(ctx, path)
 	if err != nil {

@@ -10,14 +10,12 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// storeSecrets is the hint that says how Secrets are stored in the file.
 const storeSecrets = "larder sync keeps secrets in memory only, " +
 	"unless it is given a key (--key-file FILE) or --persist-secrets"
 
 // SaveElsewhere is the hint for a snapshot without Secrets; its %s is the name of the Secrets to save.
 const SaveElsewhere = storeSecrets + "; larder snapshot save FILE %s, without --from, takes them from the server"
 
-// InMemory returns the collections selected by f whose objects a running sync holds only in memory, not in the file.
 func InMemory(all []source.Collection, f snapshot.Filter) []source.Collection {
 	var memory []source.Collection
 	for _, c := range all {
@@ -28,7 +26,6 @@ func InMemory(all []source.Collection, f snapshot.Filter) []source.Collection {
 	return memory
 }
 
-// NoteLeftOut prints the collections that were left out of a snapshot when it was saved.
 func NoteLeftOut(s command.IO, path string, status source.Status) {
 	if status.Snapshot == nil {
 		return
@@ -38,7 +35,6 @@ func NoteLeftOut(s command.IO, path string, status source.Status) {
 	}
 }
 
-// NotePart prints a note for each collection selected by f of which the snapshot holds only some of the objects.
 func NotePart(s command.IO, path string, all []source.Collection, f snapshot.Filter) {
 	for _, c := range all {
 		if len(c.Filtered) > 0 && f.Takes(c.Saved()) {
@@ -47,8 +43,8 @@ func NotePart(s command.IO, path string, all []source.Collection, f snapshot.Fil
 	}
 }
 
-// NoteUnfinished prints a note for each incomplete collection selected by f, because objects missing from it may exist
-// on the server.
+// NoteUnfinished prints a note for each incomplete collection selected by f, because objects missing from the
+// collection may exist on the server.
 func NoteUnfinished(s command.IO, path string, all []source.Collection, f snapshot.Filter) {
 	for _, c := range all {
 		if why := unfinished(c); MissesObjects(c) && f.Takes(c.Saved()) {
@@ -57,14 +53,13 @@ func NoteUnfinished(s command.IO, path string, all []source.Collection, f snapsh
 	}
 }
 
-// partOf describes which objects of a collection a snapshot contains.
 func partOf(path string, c source.Collection) string {
 	return fmt.Sprintf("%s does not have all %s: %s", path, c.Named(),
 		strings.Join(c.Filtered, "; "))
 }
 
 // NoteRedacted prints a note for each collection selected by f that has redacted values. remark, which may be empty,
-// says what that means for the command.
+// says how the command handles redacted values.
 func NoteRedacted(s command.IO, path string, all []source.Collection, f snapshot.Filter, remark string) {
 	for _, c := range all {
 		if RedactionOf(c) != "" && f.Takes(c.Saved()) {
@@ -73,12 +68,11 @@ func NoteRedacted(s command.IO, path string, all []source.Collection, f snapshot
 	}
 }
 
-// redactedOf describes the redacted values of a collection.
 func redactedOf(path string, c source.Collection) string {
 	return fmt.Sprintf("%s has %s redacted: %s", path, c.Named(), RedactionOf(c))
 }
 
-// RelistRedacted begins the reason for a forced list (MustRelist) of a collection that was restored from a redacted
+// RelistRedacted begins MustRelist, the reason for a forced list, of a collection that was restored from a redacted
 // snapshot.
 const RelistRedacted = "objects were redacted"
 

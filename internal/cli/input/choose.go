@@ -11,35 +11,31 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// Request selects the objects that a command reads.
 type Request struct {
-	// Resource is the name of the resource as the user wrote it.
 	Resource string
 	// Namespace is the requested namespace. It is ignored if All is set.
 	Namespace string
 	All       bool
-	// Selector is the requested label selector in canonical form; empty selects all objects.
+	// Selector is the requested label selector in canonical form.
 	Selector string
-	// Fields is the requested field selector in canonical form; empty selects all objects.
+	// Fields is the requested field selector in canonical form.
 	Fields string
-	// Collection is the beginning of a collection ID, with which the user chooses among several collections; empty if
-	// not given.
+	// Collection, unless it is empty, is the beginning of a collection ID. The user chooses among several collections with
+	// it.
 	Collection string
 }
 
-// Choice holds the collections that answer a Request.
 type Choice struct {
 	Resource Resource
 	// Collections are collections of different namespaces, sorted by namespace.
 	Collections []source.Collection
-	// Notes are lines for the user about missing and incomplete data of the collections.
-	Notes []string
+	Notes       []string
 }
 
 // Choose finds the stored collections that answer the request. A single collection that covers the request suffices.
-// Otherwise it combines collections without common objects, or returns the only one with a part of the requested
-// objects, and a note. If several collections overlap, it fails and lists them. A namespace that was never mirrored is
-// an error, not an empty answer.
+// Otherwise Choose combines collections without common objects, or returns the only collection with a part of the
+// requested objects, and a note. If several collections overlap, Choose fails and lists them. A namespace that was
+// never mirrored is an error, not an empty answer.
 func Choose(storePath string, all []source.Collection, r Request) (Choice, error) {
 	res, err := chooseResource(storePath, all, r)
 	if err != nil {
@@ -89,7 +85,7 @@ func chooseResource(storePath string, all []source.Collection, r Request) (Resou
 }
 
 // sameName returns the error for a name that means a resource that is not stored, although a stored resource of another
-// group or version has the same name. It returns nil if no stored resource has the name.
+// group or version has the name, too. It returns nil if no stored resource has the name.
 func sameName(storePath string, name string, known []Resource) error {
 	var called []Resource
 	for _, r := range known {
@@ -108,7 +104,6 @@ func sameName(storePath string, name string, known []Resource) error {
 		storePath, Names(called, Resource.String)), "write the name with its group: %s", called[0])
 }
 
-// notStored returns the error for a resource that is not stored.
 func notStored(storePath string, all []source.Collection, r Request) error {
 	if r.Collection != "" {
 		return command.WithHint(fmt.Errorf("%s has no collection %s of %q", storePath, r.Collection, r.Resource),
@@ -150,7 +145,6 @@ func notStored(storePath string, all []source.Collection, r Request) error {
 	return command.WithHint(err, "add it to the resources of your larder sync%s", exampleSync(storePath, all, r.Resource))
 }
 
-// matches reports whether name is a name of one of the resources.
 func matches(name string, all ...Resource) bool {
 	_, ok := source.Match(name, all)
 	return ok
@@ -167,7 +161,6 @@ func exampleSync(storePath string, all []source.Collection, added string) string
 	return ": " + SyncCommand(storePath, all, Names(StoredResources(all), Resource.String)+" "+added)
 }
 
-// outOfScope returns the error for a requested namespace that was not mirrored.
 func outOfScope(storePath string, res Resource, same []source.Collection, r Request) error {
 	hint := "ask for one of these with -n, or for all with -A"
 	return command.WithHint(fmt.Errorf("%s has no %s of namespace %q, only:\n%s", storePath, res, r.Namespace, List(same)),
@@ -175,17 +168,14 @@ func outOfScope(storePath string, res Resource, same []source.Collection, r Requ
 		hint)
 }
 
-// reaches reports whether collection c may hold some of the requested objects.
 func reaches(c source.Collection, r Request) bool {
 	return (c.Namespace == "" || r.All || c.Namespace == r.Namespace) && !savedWithout(c, r)
 }
 
-// savedWithout reports whether collection c is in a snapshot whose save excluded the requested namespace.
 func savedWithout(c source.Collection, r Request) bool {
 	return !r.All && len(c.Namespaces) > 0 && !slices.Contains(c.Namespaces, r.Namespace)
 }
 
-// covers reports whether collection c holds all requested objects.
 func covers(c source.Collection, r Request) bool {
 	inNamespace := c.Namespace == "" || (!r.All && c.Namespace == r.Namespace)
 	byLabel := c.LabelSelector == "" || c.LabelSelector == r.Selector
@@ -193,7 +183,6 @@ func covers(c source.Collection, r Request) bool {
 	return inNamespace && byLabel && byField && c.ShardSelector == "" && !savedWithout(c, r)
 }
 
-// disjoint reports whether every object can be in at most one of the collections.
 func disjoint(all []source.Collection) bool {
 	seen := map[string]bool{}
 	for _, c := range all {
@@ -205,8 +194,8 @@ func disjoint(all []source.Collection) bool {
 	return true
 }
 
-// alike returns a note about which collection was chosen if the same objects are stored in several representations,
-// such as whole objects and metadata.
+// alike returns a note about the chosen collection if the same objects are stored in several representations, such as
+// whole objects and metadata.
 func alike(picked source.Collection, all []source.Collection) []string {
 	ways := []string{picked.Representation}
 	for _, c := range all {
@@ -242,7 +231,6 @@ func incomplete(storePath string, c source.Collection) []string {
 	return notes
 }
 
-// unfinished returns why a collection is incomplete; "" if the collection is complete.
 func unfinished(c source.Collection) string {
 	mustRelist := slices.IndexFunc(c.Notes, func(n entry.Note) bool { return n.Kind == entry.NoteMustRelist })
 	switch {
@@ -267,7 +255,6 @@ func partial(storePath string, res Resource, parts []source.Collection) []string
 	return notes
 }
 
-// Scope describes which objects of its resource a collection contains: the namespace and the selectors.
 func Scope(c source.Collection) string {
 	var s []string
 	for _, part := range []struct{ name, value string }{

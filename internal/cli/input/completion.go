@@ -14,14 +14,13 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// ErrEnough is returned by a callback to end the reading of entries early, without a failure.
+// ErrEnough ends the reading of entries early, without a failure, when a callback returns it.
 var ErrEnough = errors.New("enough")
 
 const (
 	// completeFor limits the time of a shell completion, because the shell waits for it.
 	completeFor = 2 * time.Second
-	// mostNames limits the number of object names that a completion offers.
-	mostNames = 1000
+	mostNames   = 1000
 )
 
 // CompleteResources completes the last resource in a comma-separated list of stored resources.
@@ -71,11 +70,10 @@ func FirstKeys(ctx context.Context, src source.Source, q source.Query) (keys []s
 	return keys
 }
 
-// NamespacesOf returns the namespaces of the first objects that a query selects (see FirstKeys).
 func NamespacesOf(ctx context.Context, src source.Source, q source.Query) (all []string) {
 	for _, key := range FirstKeys(ctx, src, q) {
 		if ns, _ := SplitKey(key); len(all) == 0 || all[len(all)-1] != ns {
-			// keys are sorted, so equal namespaces are adjacent
+			// Keys are sorted, so equal namespaces are adjacent.
 			all = append(all, ns)
 		}
 	}
@@ -101,7 +99,6 @@ func CompleteFiles(files int, from func(args []string) FromFlag) command.Complet
 	}
 }
 
-// CompleteKnown completes the names of well-known built-in resources. It needs no file and no server.
 func CompleteKnown(_ *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	known := slices.DeleteFunc(source.WellKnown(), func(name string) bool { return slices.Contains(args, name) })
 	return command.WithPrefix(known, toComplete), cobra.ShellCompDirectiveNoFileComp
@@ -119,13 +116,13 @@ func (f *FromFlag) WithStore(ctx context.Context, fn func(context.Context, sourc
 	ctx, cancel := context.WithTimeout(ctx, completeFor)
 	defer cancel()
 	identities, _ := f.Identities(command.IO{}) // an empty IO has no terminal, so nothing prompts for a passphrase
-	encryption, _ := f.Key.Encryption()         // ignored: names of objects can be read without keys
+	encryption, _ := f.Key.Encryption()         // names of objects can be read without keys
 	src, err := source.Open(ctx, f.Path, source.Options{Wait: completeFor, Identities: identities,
 		Encryption: encryption})
 	if err != nil {
 		return
 	}
-	defer func() { _ = src.Close() }() // the file was only read, so an error of closing it loses nothing
+	defer func() { _ = src.Close() }()
 	if status, err := src.Status(ctx); err == nil {
 		fn(ctx, src, status.Collections)
 	}

@@ -19,7 +19,6 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// StoreError adds a hint for the user to an error of opening a store for reading.
 func StoreError(path string, err error) error {
 	var held *source.HeldError
 	switch {
@@ -63,13 +62,11 @@ func holderName(holders []holder.Holder) string {
 // snapshotSuffix is the usual suffix of snapshots. A store may have it, too.
 const snapshotSuffix = ".larder"
 
-// MakeSnapshot returns the hint that says how to make a snapshot at path.
 func MakeSnapshot(path string) string {
 	return fmt.Sprintf("larder snapshot save %s --from STORE makes one of a store, and of a live cluster without --from",
 		path)
 }
 
-// absentError returns the error for a file that does not exist.
 func absentError(path string) error {
 	if strings.HasSuffix(path, snapshotSuffix) {
 		return command.WithHint(fmt.Errorf("no snapshot and no store at %s", path),
@@ -81,7 +78,6 @@ func absentError(path string) error {
 			"answers: if it has just been started, try again; larder snapshot save makes a snapshot", path)
 }
 
-// EmptyError returns the error for an empty file.
 func EmptyError(path string) error {
 	err := fmt.Errorf("%s is empty: it is no store and no snapshot", path)
 	if strings.HasSuffix(path, snapshotSuffix) {
@@ -90,12 +86,11 @@ func EmptyError(path string) error {
 	return command.WithHint(err, "fill it with: larder sync RESOURCE… --store %s", path)
 }
 
-// DirectoryError returns the error for a directory given instead of a file.
 func DirectoryError(path string) error {
 	err := fmt.Errorf("%s is a directory, not a store or snapshot", path)
 	var there []string
 	for _, pattern := range []string{"*.db", "*" + snapshotSuffix} {
-		// Glob fails only for an invalid pattern, and this one is valid
+		// Glob fails only for an invalid pattern, and the constant patterns are valid.
 		found, _ := filepath.Glob(filepath.Join(path, pattern))
 		there = append(there, found...)
 	}
@@ -105,13 +100,11 @@ func DirectoryError(path string) error {
 	return command.WithHint(err, "name a file in it, such as %s", there[0])
 }
 
-// IsDirectory reports whether there is a directory at path.
 func IsDirectory(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.IsDir()
 }
 
-// PathError explains an error of opening or creating a store by its path or by the file's content, and adds a hint.
 func PathError(path string, err error) error {
 	switch {
 	case err == nil:
@@ -172,7 +165,6 @@ func CheckPath(path string) error {
 	}
 }
 
-// IsSnapshot reports whether the file at path is a snapshot.
 func IsSnapshot(path string) bool {
 	is, err := snapshot.Is(path)
 	return err == nil && is
@@ -184,7 +176,6 @@ func IsOf(path string, err error) bool {
 	return errors.As(err, &of) && isSame(of.Path, path)
 }
 
-// isBeside reports whether an error is about a file other than path, such as a file beside the store.
 func isBeside(path string, err error) bool {
 	var of *fs.PathError
 	return errors.As(err, &of) && !isSame(of.Path, path)
@@ -197,13 +188,11 @@ func isSame(a, b string) bool {
 	return a == b || err == nil && a == real
 }
 
-// Exists reports whether there is anything at path.
 func Exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
 }
 
-// ReadError adds a hint for the user to an error of reading an open store or snapshot.
 func ReadError(path string, err error) error {
 	if errors.Is(err, seal.ErrSealed) || errors.Is(err, seal.ErrWrongKey) {
 		by := ByFlag
@@ -221,7 +210,6 @@ func ReadError(path string, err error) error {
 	return err
 }
 
-// DamagedHint returns the hint for a damaged snapshot at path.
 func DamagedHint(path string) string {
 	return fmt.Sprintf("use another copy of %s, or take a new snapshot", path)
 }
@@ -232,18 +220,17 @@ func Missing(path string) bool {
 	return errors.Is(err, fs.ErrNotExist) || err == nil && info.Mode().IsRegular() && info.Size() == 0
 }
 
-// Holding names the processes that have a store open which could not be opened for writing. They may have closed it
-// since.
+// Holding names the processes that have a store open which could not be opened for writing. The processes may have
+// closed the store since.
 func Holding(path string) string {
 	// If the store can be opened for reading, the other process is a reader, too: readers share the lock.
 	st, err := store.Open(path, store.Options{ReadOnly: true, LockTimeout: -1})
 	if err == nil {
-		_ = st.Close() // the file was only read, so an error of closing it loses nothing
+		_ = st.Close()
 	}
 	return HoldingAs(!errors.Is(err, store.ErrLocked), holder.Of(path))
 }
 
-// HoldingAs returns a text with the processes that have a store open. reading says whether they read or write it.
 func HoldingAs(reading bool, holders []holder.Holder) string {
 	verb := "write"
 	if reading {

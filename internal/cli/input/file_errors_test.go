@@ -16,7 +16,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestPathErrors checks the hints about files for errors that a test cannot provoke on every machine.
+// TestPathErrors checks hints for errors that a test cannot provoke on every machine.
 func TestPathErrors(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "s.db")

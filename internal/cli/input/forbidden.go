@@ -12,8 +12,6 @@ import (
 // Forbidden reports whether the running sync gets a 403 from the API server when it lists or watches the collection.
 func Forbidden(c source.Collection) bool { return c.Live != nil && c.Live.Forbidden != "" }
 
-// ForbiddenNote returns one line that names the collections that the API server forbids. all is the number of mirrored
-// collections.
 func ForbiddenNote(forbidden []source.Collection, all int) string {
 	var labels []string
 	for _, c := range forbidden {
@@ -34,9 +32,8 @@ type Error struct {
 	Of   []string
 }
 
-// Errors returns the errors of the mirrored collections. Equal errors are combined, and stay in the order of their
-// first collection. Errors of forbidden collections are not included: ForbiddenNote names those collections in one
-// line.
+// Errors returns the errors of the mirrored collections, in the order of the collections, and combines equal errors. It
+// omits forbidden collections, because ForbiddenNote names them in one line.
 func Errors(all []source.Collection) (errs []Error) {
 	for _, c := range all {
 		if c.Live == nil || LiveError(*c.Live) == "" || Forbidden(c) {
@@ -47,7 +44,6 @@ func Errors(all []source.Collection) (errs []Error) {
 	return errs
 }
 
-// addError adds a label to the error with the same text, or appends a new error.
 func addError(errs []Error, text, of string) []Error {
 	i := slices.IndexFunc(errs, func(e Error) bool { return e.Text == text })
 	if i < 0 {
@@ -57,10 +53,8 @@ func addError(errs []Error, text, of string) []Error {
 	return errs
 }
 
-// mostNamed is the number of resources that a message lists by name.
 const mostNamed = 5
 
-// Some joins the first mostNamed names, followed by the number of the others.
 func Some(names []string) string {
 	if len(names) > mostNamed+1 {
 		names = append(slices.Clone(names[:mostNamed]), fmt.Sprintf("%d more", len(names)-mostNamed))

@@ -20,13 +20,12 @@ import (
 // FromFlag is the flag --from, which names the file that a command reads, with the flags that decrypt the file.
 type FromFlag struct {
 	Path string
-	// SignedBy holds public keys; a snapshot that Open opens must be signed by one of them. Commands set it themselves,
-	// no flag does.
+	// SignedBy holds public keys; a snapshot that Open opens must be signed with one of them. Commands set SignedBy, no
+	// flag does.
 	SignedBy []minisign.PublicKey
 	IdentityFlag
 }
 
-// Add adds --from and the flags of IdentityFlag.
 func (f *FromFlag) Add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.Path, "from", "",
 		"the `FILE` to read: a store, also while larder sync holds it, or a snapshot (required, or "+command.StoreVariable+
@@ -34,7 +33,6 @@ func (f *FromFlag) Add(cmd *cobra.Command) {
 	f.IdentityFlag.Add(cmd)
 }
 
-// Check sets the file to the value of LARDER_STORE if the flag is not given. It fails if neither is set.
 func (f *FromFlag) Check() error {
 	if f.Path = command.OrVariable(f.Path); f.Path == "" {
 		return command.Required("from")
@@ -42,12 +40,10 @@ func (f *FromFlag) Check() error {
 	return nil
 }
 
-// Open opens the file that --from names for reading.
 func (f *FromFlag) Open(ctx context.Context, s command.IO) (source.Source, error) {
 	return f.openPath(ctx, s, f.Path, f.SignedBy)
 }
 
-// Described opens the file that --from names for reading, and reads its status.
 func (f *FromFlag) Described(ctx context.Context, s command.IO) (source.Source, source.Status, error) {
 	return f.DescribePath(ctx, s, f.Path)
 }
@@ -61,26 +57,23 @@ type IdentityFlag struct {
 	made []age.Identity
 }
 
-// Add adds the flags.
 func (f *IdentityFlag) Add(cmd *cobra.Command) {
 	f.Key.AddAs(cmd, "the `FILE` of the keys that open sealed objects of a store. Default is the value of "+KeyVariable+
 		"; without keys, names and unsealed objects can be read")
 	f.AddIdentity(cmd)
 }
 
-// AddIdentity adds --identity alone, for commands that read only snapshots.
 func (f *IdentityFlag) AddIdentity(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&f.files, "identity", nil,
 		"a `FILE` of age identities or an ssh key that decrypts a snapshot; may be given again. A passphrase is read "+
 			"from a prompt, or from "+PassphraseVariable)
 }
 
-// Given reports whether the user has given an identity or a passphrase, so that a snapshot can be decrypted without a
-// prompt.
+// Given reports whether the user has given an identity or a passphrase. A snapshot is then decrypted without a prompt.
 func (f *IdentityFlag) Given() bool { return len(f.files) > 0 || os.Getenv(PassphraseVariable) != "" }
 
 // Identities reads the identity files. It never prompts: the identity for passphrases prompts later, when an opened
-// snapshot needs it.
+// snapshot needs a passphrase.
 func (f *IdentityFlag) Identities(s command.IO) ([]age.Identity, error) {
 	if f.made != nil {
 		return f.made, nil
@@ -98,7 +91,7 @@ func (f *IdentityFlag) Identities(s command.IO) ([]age.Identity, error) {
 	return f.made, nil
 }
 
-// openPath opens a store or snapshot for reading; its errors have hints. With signedBy, a snapshot must be signed by
+// openPath opens a store or snapshot for reading; its errors have hints. With signedBy, a snapshot must be signed with
 // one of these keys.
 func (f *IdentityFlag) openPath(
 	ctx context.Context, s command.IO, path string, signedBy []minisign.PublicKey,
@@ -124,7 +117,6 @@ func (f *IdentityFlag) openPath(
 	return src, nil
 }
 
-// DescribePath opens a store or snapshot for reading and reads its status.
 func (f *IdentityFlag) DescribePath(
 	ctx context.Context, s command.IO, path string,
 ) (source.Source, source.Status, error) {
@@ -139,7 +131,6 @@ func (f *IdentityFlag) DescribePath(
 	return src, status, nil
 }
 
-// OpenError adds a hint to an error of opening a store or snapshot for reading.
 func (f *IdentityFlag) OpenError(path string, err error) error {
 	var passphrase passphraseError
 	switch {
@@ -154,7 +145,7 @@ func (f *IdentityFlag) OpenError(path string, err error) error {
 	case errors.Is(err, snapshot.ErrDamaged):
 		return command.WithHint(err, "%s", DamagedHint(path))
 	case errors.Is(err, snapshot.ErrNewerFormat), errors.Is(err, snapshot.ErrNotSnapshot):
-		// the texts of these errors already say what to do
+		// The texts of these errors already say what to do.
 		return err
 	}
 	return StoreError(path, err)
@@ -174,8 +165,8 @@ func (f *FromFlag) LeadingFile(args []string) []string {
 		return args
 	}
 	if info, err := os.Stat(args[0]); os.Getenv(command.StoreVariable) != "" && (err != nil || !info.Mode().IsRegular()) {
-		// LARDER_STORE names the store and no file has this name: the argument is a resource whose group ends like a
-		// file name
+		// If LARDER_STORE names the store and no file has this name, the argument is a resource whose group ends like a file
+		// name.
 		return args
 	}
 	f.Path = args[0]

@@ -11,10 +11,8 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// KeyVariable is the environment variable with the encryption keys of a store, for commands without --key-file.
 const KeyVariable = "LARDER_KEY"
 
-// MakeKey is the hint that says how to make an encryption key.
 const MakeKey = "a key is 32 random bytes in base64: larder keygen FILE makes one"
 
 // SealUsage is the usage text of --key-file in commands that write a store.
@@ -22,15 +20,12 @@ const SealUsage = "the `FILE` of the keys that seal Secrets in the store, the cu
 	"Default is the value " +
 	"of " + KeyVariable + "; without keys nothing is sealed"
 
-// KeyFlag is the flag --key-file, which names the file of the keys with which a command opens an encrypted store.
 type KeyFlag struct{ File string }
 
-// Add adds the flag to a command that writes a store.
 func (f *KeyFlag) Add(cmd *cobra.Command) {
 	f.AddAs(cmd, SealUsage)
 }
 
-// AddAs adds the flag --key-file with the given usage text.
 func (f *KeyFlag) AddAs(cmd *cobra.Command, usage string) {
 	cmd.Flags().StringVar(&f.File, "key-file", "", usage)
 }
@@ -66,7 +61,6 @@ func (f *KeyFlag) noteUnused(s command.IO, path string) {
 	}
 }
 
-// ByFlag is the text for hints that names the ways to give a key on the command line.
 const ByFlag = "--key-file or " + KeyVariable
 
 // KeyError adds a hint to an error of opening an encrypted store. by says where the user can name the key.
@@ -104,7 +98,6 @@ func keyCause(err error) error {
 	}
 }
 
-// NameKey returns the hint that tells the user to name the key of the store.
 func NameKey(path, by string) string {
 	return fmt.Sprintf("name the key that %s is sealed with by %s", path, by)
 }

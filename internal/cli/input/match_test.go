@@ -42,7 +42,7 @@ func TestMatch(t *testing.T) {
 }
 
 // TestFullNamesBeforeShortNames checks that a name that is the plural of one resource and the short name of another
-// means the first one.
+// means the plural.
 func TestFullNamesBeforeShortNames(t *testing.T) {
 	po := clitest.Resource("example.com", "v1", "po", "Po")
 	if got, _ := source.Match("po", []source.Resource{clitest.Pods, po}); got.Full() != po.Full() {
@@ -50,7 +50,6 @@ func TestFullNamesBeforeShortNames(t *testing.T) {
 	}
 }
 
-// TestMeanings checks which resource each name of a stored resource means, with and without the server's discovery.
 func TestMeanings(t *testing.T) {
 	stored := func(requestedAs string, group, version, plural, kind string) source.Collection {
 		r := clitest.Resource(group, version, plural, kind)

@@ -27,7 +27,6 @@ func KnownDefects(c source.Collection) []entry.Note {
 	})
 }
 
-// PrintDefects prints each known defect of the collections' data once, with the resources that have it.
 func PrintDefects(s command.IO, all []source.Collection) { printNotes(s, all, KnownDefects) }
 
 // PrintNotes prints each note of the collections once, with the resources that have it.

@@ -17,22 +17,21 @@ import (
 // PassphraseVariable is the environment variable with a passphrase for snapshots. Without it the command prompts.
 const PassphraseVariable = "LARDER_PASSPHRASE"
 
-// errPassphrase is wrapped by the error of every missing or wrong passphrase.
 var errPassphrase = errors.New("the passphrase")
 
-// PassphraseIdentity decrypts snapshots encrypted with a passphrase. It prompts when the first such snapshot is opened.
+// PassphraseIdentity decrypts snapshots encrypted with a passphrase. It prompts when the first encrypted snapshot is
+// opened.
 type PassphraseIdentity struct {
 	Ask func(prompt string) (string, error)
 
 	mu sync.Mutex // guards the fields below
 	// Fits is the last passphrase that has decrypted a file. It is tried before the user is prompted.
 	Fits string
-	// keys caches the file key of each snapshot, by the scrypt stanza of its age header: each try of a passphrase takes
-	// a second of CPU time, and a command may open a file more than once.
+	// keys caches the file key of each snapshot, by the scrypt stanza of its age header: each try of a passphrase takes a
+	// second of CPU time, and a command may open a file more than once.
 	keys map[string][]byte
 }
 
-// Unwrap implements age.Identity.
 func (p *PassphraseIdentity) Unwrap(stanzas []*age.Stanza) ([]byte, error) {
 	for _, s := range stanzas {
 		if s.Type == "scrypt" {
@@ -42,12 +41,11 @@ func (p *PassphraseIdentity) Unwrap(stanzas []*age.Stanza) ([]byte, error) {
 	return nil, age.ErrIncorrectIdentity
 }
 
-// unwrapOnce returns the cached file key of a stanza, or decrypts it with the passphrase and caches it.
 func (p *PassphraseIdentity) unwrapOnce(wrapped string, stanzas []*age.Stanza) ([]byte, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if key, ok := p.keys[wrapped]; ok && len(stanzas) == 1 {
-		// not cached if the header has several stanzas, because age must see and reject a scrypt stanza beside others
+		// A header with several stanzas is not cached, because age must see and reject a scrypt stanza beside others.
 		return slices.Clone(key), nil
 	}
 	key, err := p.unwrapLocked(stanzas)
@@ -90,7 +88,6 @@ func unwrapWith(text string, stanzas []*age.Stanza) ([]byte, error) {
 	return id.Unwrap(stanzas)
 }
 
-// passphraseError is an error about a passphrase: errors.Is reports errPassphrase for it.
 type passphraseError struct{ error }
 
 // Unwrap also returns age's error for an identity that does not match, so that age, and so package snapshot, treats a
@@ -99,7 +96,6 @@ func (e passphraseError) Unwrap() []error {
 	return []error{e.error, errPassphrase, age.ErrIncorrectIdentity}
 }
 
-// Passphrase returns the passphrase in the environment variable, or prompts for it.
 func Passphrase(s command.IO, prompt string) (string, error) {
 	if text := os.Getenv(PassphraseVariable); text != "" {
 		return text, nil
@@ -119,7 +115,6 @@ func Passphrase(s command.IO, prompt string) (string, error) {
 	return text, nil
 }
 
-// NewPassphrase prompts twice for a new passphrase, and fails if the two inputs differ.
 func NewPassphrase(s command.IO) (string, error) {
 	text, err := Passphrase(s, "Passphrase: ")
 	if err != nil || os.Getenv(PassphraseVariable) != "" {

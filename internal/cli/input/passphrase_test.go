@@ -10,8 +10,8 @@ import (
 	"github.com/larder-dev/larder/internal/cli/input"
 )
 
-// TestPassphraseIsTriedOnce checks that a passphrase is tried once for each file, because every try is as slow as the
-// scrypt work factor demands.
+// TestPassphraseIsTriedOnce checks that a passphrase is tried once for each file, because every try takes a second of
+// CPU time by default.
 func TestPassphraseIsTriedOnce(t *testing.T) {
 	recipient, err := age.NewScryptRecipient("right")
 	if err != nil {

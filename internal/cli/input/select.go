@@ -15,14 +15,12 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// SelectFlags are the flags that select objects in a namespace or by selectors. The resources are arguments of the
-// command.
+// SelectFlags are the flags that select objects in a namespace or by selectors.
 type SelectFlags struct {
 	Namespaces     []string
 	Labels, Fields string
 }
 
-// Add adds the flags.
 func (f *SelectFlags) Add(cmd *cobra.Command) {
 	cmd.Flags().StringSliceVarP(&f.Namespaces, "namespace", "n", nil,
 		"take objects of this `NAMESPACE` only; may be given again. Default is all objects, also cluster-scoped ones")
@@ -30,13 +28,12 @@ func (f *SelectFlags) Add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.Fields, "field-selector", "", "field `SELECTOR`: take matching objects only")
 }
 
-// Check fails if a selector given by the user cannot be parsed.
 func (f *SelectFlags) Check() error {
 	_, _, err := CanonicalSelectors(f.Labels, f.Fields)
 	return err
 }
 
-// CanonicalSelectors returns the two selectors in canonical form. It fails if one cannot be parsed.
+// CanonicalSelectors returns the two selectors in canonical form. It fails if a selector cannot be parsed.
 func CanonicalSelectors(byLabel, byField string) (string, string, error) {
 	l, err := labels.Parse(byLabel)
 	if err != nil {
@@ -76,14 +73,13 @@ func (f *SelectFlags) Filter(path string, args []string, files ...[]source.Colle
 // selected.
 type ObjectNames map[schema.GroupVersionResource][]string
 
-// Take reports whether the object with this key (namespace/name or name) is selected.
 func (n ObjectNames) Take(gvr schema.GroupVersionResource, key string) bool {
 	names, ok := n[gvr]
 	_, name := SplitKey(key)
 	return !ok || slices.Contains(names, name)
 }
 
-// FilterObjects is like Filter, but an argument may also be RESOURCE/NAME. It also returns the names of these objects.
+// FilterObjects is Filter for arguments that may also be RESOURCE/NAME. It returns the names of these objects, too.
 func (f *SelectFlags) FilterObjects(
 	path string, args []string, files ...[]source.Collection,
 ) (snapshot.Filter, ObjectNames, error) {
@@ -111,8 +107,6 @@ func (f *SelectFlags) FilterObjects(
 	return out, names, err
 }
 
-// NamedBy returns the resources that an argument, which is a resource or a category, means in each of the files; each
-// resource once.
 func NamedBy(arg string, files ...[]source.Collection) []Resource {
 	var found []Resource
 	for _, stored := range files {
@@ -128,9 +122,8 @@ func NamedBy(arg string, files ...[]source.Collection) []Resource {
 	return found
 }
 
-// filterName returns a name of the resource that no other known resource has. It may need the group and the version: a
-// plural may exist in several groups, and in one group in several versions. A snapshot.Filter does not prefer one group
-// to another as kubectl does.
+// filterName returns a name of the resource that no other known resource has. The name may have a group and a version,
+// because a plural may exist in several groups and versions. Unlike kubectl, a snapshot.Filter does not prefer a group.
 func filterName(r Resource, known []Resource) string {
 	same := 0
 	for _, k := range known {
@@ -144,7 +137,6 @@ func filterName(r Resource, known []Resource) string {
 	return r.Full()
 }
 
-// DecodeError adds a hint to an error of decoding a stored object, which selectors and redaction require.
 func DecodeError(path string, err error) error {
 	if errors.Is(err, snapshot.ErrUndecodable) {
 		return command.WithHint(err,

@@ -16,7 +16,6 @@ const maxKey = 4 << 10
 
 const keyHint = "larder keygen --signing FILE makes such keys, and so does minisign -G -W"
 
-// PublicKeys parses the values of a flag. Each value is a public key of minisign, or a file with one.
 func PublicKeys(flag string, values []string) (all []minisign.PublicKey, err error) {
 	for _, value := range values {
 		var key minisign.PublicKey
@@ -24,7 +23,7 @@ func PublicKeys(flag string, values []string) (all []minisign.PublicKey, err err
 			text, err := readKey(value)
 			switch {
 			case isSecret([]byte(value)) || err == nil && isSecret(text):
-				// the value is a secret key: the error must not repeat it
+				// The value is a secret key: the error must not repeat it.
 				err = errors.New("this is a secret key, which nobody who verifies may have: give the public one, which larder " +
 					"keygen --signing has printed")
 			case err != nil: // the error does not quote the value, which may be part of a secret key
@@ -41,14 +40,11 @@ func PublicKeys(flag string, values []string) (all []minisign.PublicKey, err err
 	return all, nil
 }
 
-// isSecret reports whether a text is a minisign secret key file, or the encoded key line of one.
 func isSecret(text []byte) bool {
 	var key minisign.PrivateKey
 	return minisign.IsEncrypted(text) || key.UnmarshalText(text) == nil
 }
 
-// SigningKey reads a minisign secret key without a password from the file that a flag names. It returns nil if file is
-// "".
 func SigningKey(flag, file string) (*minisign.PrivateKey, error) {
 	if file == "" {
 		return nil, nil
@@ -67,7 +63,6 @@ func SigningKey(flag, file string) (*minisign.PrivateKey, error) {
 	return nil, command.Usage(command.WithHint(fmt.Errorf("--%s: %w", flag, err), keyHint))
 }
 
-// readKey reads a key file of at most maxKey bytes.
 func readKey(file string) ([]byte, error) {
 	info, err := os.Stat(file)
 	if err != nil {

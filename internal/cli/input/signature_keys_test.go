@@ -9,8 +9,8 @@ import (
 	"aead.dev/minisign"
 )
 
-// TestKeys checks that a public key is read from the flag or from a file, and that a secret key in its place is
-// rejected without being repeated.
+// TestKeys checks that a public key is read from the flag or from a file, and that a secret key is rejected without
+// being repeated.
 func TestKeys(t *testing.T) {
 	public, private, err := minisign.GenerateKey(nil)
 	if err != nil {

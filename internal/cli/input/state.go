@@ -11,7 +11,7 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// State returns the state of a collection as tables show it: where its data comes from, and its notes in short form.
+// State returns the state of a collection as tables show it: where its data come from, and its notes in short form.
 func State(now time.Time, c source.Collection) string {
 	var briefs []string
 	for _, n := range Notes(c) {
@@ -20,7 +20,6 @@ func State(now time.Time, c source.Collection) string {
 	return stateWith(now, c, briefs)
 }
 
-// StateWithoutNotes returns the state of a collection as State does, without its notes.
 func StateWithoutNotes(now time.Time, c source.Collection) string { return stateWith(now, c, nil) }
 
 func stateWith(now time.Time, c source.Collection, briefs []string) string {
@@ -56,7 +55,7 @@ func stateWith(now time.Time, c source.Collection, briefs []string) string {
 		st += ", sealed, but what was stored before there was a key is legible in the file"
 	}
 	if len(c.Redacted) > 0 && !strings.Contains(c.MustRelist, RelistRedacted+" ("+RedactionOf(c)+")") {
-		// Skipped if the note about the next forced list already names the redacted values.
+		// Redacted values that the note about the next forced list already names are not repeated.
 		st += ", redacted: " + strings.Join(c.Redacted, ", ")
 	}
 	if c.Live != nil && strings.HasPrefix(c.Live.Encoding, "JSON: ") {

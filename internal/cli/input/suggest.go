@@ -7,7 +7,6 @@ import (
 	"github.com/larder-dev/larder/internal/cli/command"
 )
 
-// mostSuggested limits the number of suggestions for an unknown resource.
 const mostSuggested = 3
 
 // DidYouMean returns "did you mean pods?" with the resources whose names resemble arg; "" without any.
@@ -19,7 +18,6 @@ func DidYouMean(arg string, known []Resource) string {
 	return "did you mean " + strings.Join(near, " or ") + "?"
 }
 
-// nearest returns the resources of which a name, short name or kind begins with arg or is probably misspelled in arg.
 func nearest(arg string, known []Resource) (near []string) {
 	name, _, _ := strings.Cut(strings.ToLower(arg), ".")
 	if len(name) < 3 { // names of one or two letters resemble every word, so they are not suggested

@@ -8,9 +8,9 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// SyncCommand returns a larder sync command line for a hint. It mirrors the resources into a store that has the stored
-// collections. It has the flag that keeps changes if one of the collections keeps them, because a sync without the flag
-// deletes the changelog.
+// SyncCommand returns, for a hint, a larder sync command line that mirrors the resources into a store that has the
+// stored collections. If a collection keeps changes, the line has the flag that keeps them, because a sync without the
+// flag deletes the changelog.
 func SyncCommand(storePath string, stored []source.Collection, resources string) string {
 	line := "larder sync " + strings.ReplaceAll(resources, ",", "") + " --store " + storePath
 	var keep time.Duration

@@ -10,7 +10,7 @@ import (
 )
 
 // Unlisted reports whether the first list of a collection was never completed, and the collection has no objects or its
-// list fails. A command cannot conclude anything about the server from such a collection.
+// list fails. A command cannot conclude anything about the server from an unlisted collection.
 func Unlisted(c source.Collection) bool {
 	if c.Complete || c.MustRelist != "" || len(c.Filtered) > 0 {
 		return false

@@ -12,15 +12,13 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// auditWait limits how long an audit, that is, a comparison of a collection with the server, waits until the
-// collection's informer is live.
+// auditWait limits how long an audit of a collection waits until the collection's informer is live.
 const auditWait = 2 * time.Minute
 
 // auditPatience limits how long the informer may report an error while an audit waits for it: an offline sync must not
 // keep the user waiting.
 const auditPatience = 10 * time.Second
 
-// Audit implements source.Holder: it compares every mirrored collection with the server.
 func (m *mirror) Audit(ctx context.Context) (all []source.Audited, err error) {
 	for _, mb := range m.all() {
 		a := source.Audited{Collection: mb.identity.ID(), Resource: mb.resource.String(),
@@ -42,7 +40,6 @@ func (m *mirror) Audit(ctx context.Context) (all []source.Audited, err error) {
 	return all, nil
 }
 
-// audit waits until the informer is live, and compares its collection with the server.
 func (mb *member) audit(ctx context.Context) (audit.Report, error) {
 	limited, cancel := context.WithTimeout(ctx, auditWait)
 	defer cancel()

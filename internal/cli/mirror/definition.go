@@ -26,7 +26,8 @@ func (mb *member) describe(ctx context.Context, st *store.Store) {
 	if !mb.informer.Status().Persistent {
 		return
 	}
-	// the state of the definition that is stored, and the informer's number of lists when the definition was last read
+	// stored is the state of the stored definition. lists is the informer's number of lists when the definition was last
+	// read.
 	stored, lists := "", -1
 	if info, err := mb.informer.Reader().Info(ctx); err == nil && info.Resource.Definition != "" {
 		stored, lists = info.Resource.Definition, 0
@@ -48,8 +49,8 @@ func (mb *member) describe(ctx context.Context, st *store.Store) {
 	}
 }
 
-// describeNow reads the definition and stores the names and columns in it if its state differs from the stored state.
-// It returns the state that is stored afterwards.
+// describeNow reads the definition and stores its names and columns if the definition's state differs from the stored
+// state. It returns the state that is stored afterwards.
 func (mb *member) describeNow(ctx context.Context, st *store.Store, stored string) (string, error) {
 	limited, cancel := context.WithTimeout(ctx, cluster.DefinitionWait)
 	defer cancel()

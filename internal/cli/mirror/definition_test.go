@@ -69,7 +69,7 @@ func runWidgets(t *testing.T, server *fakeapi.Server, path string, want entry.Re
 }
 
 // TestDefinition checks that the stored names and columns of a custom resource are those of the mirrored version in its
-// definition. If there is no definition, or no permission to read it, the stored names and columns do not change.
+// definition. Without a definition, or without permission to read it, the stored names and columns do not change.
 func TestDefinition(t *testing.T) {
 	server := clitest.StartWithWidgets(t)
 	path := filepath.Join(t.TempDir(), "s.db")
