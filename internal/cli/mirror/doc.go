@@ -1,5 +1,5 @@
 // Package mirror has larder sync: informers that keep resources of a cluster in one file, and the servers that answer
-// requests about it.
+// requests about the file.
 //
 // A sync plans first (planner): it resolves names, and checks whether the server lists the resources that are not
 // stored yet. Then it opens the store (openMirror), so that a sync that cannot start leaves no file behind. If the
@@ -13,6 +13,6 @@
 // A learner stores facts about the server (version, groups, schemas, keys), in the background and after the first
 // lists.
 //
-// mirror.run owns the informers' goroutines, and service.run all others. Each cancels its goroutines and waits for
+// mirror.run owns the informers' goroutines, and service.run all others. Both cancel their goroutines and wait for
 // them.
 package mirror

@@ -14,11 +14,11 @@ import (
 
 const (
 	// lackedFor is how long the API server must not serve a resource before a sync of all resources drops the stored
-	// collections of it. Meanwhile the sync requests discovery every lackedEvery.
+	// collections of that resource. Meanwhile the sync requests discovery every lackedEvery.
 	lackedFor, lackedEvery = 24 * time.Hour, time.Hour
-	// lackedDocument names the document in the store with the time for which the server has not served a resource: JSON
-	// of durations by resource.group. Only time during which a sync ran and the server described the API group counts,
-	// so a timestamp would not suffice.
+	// lackedDocument names the document in the store with the time for which the server has not served a resource: JSON of
+	// durations by resource.group. Only time during which a sync ran and the server described the API group counts, so a
+	// timestamp would not suffice.
 	lackedDocument = "lacked"
 )
 
@@ -26,29 +26,27 @@ const (
 type dropper struct {
 	// keep disables dropping: all stored collections are kept.
 	keep bool
-	// asked is when the server last described its resources; zero if the last request failed or the server must be
-	// asked soon.
+	// asked is when the server last described its resources. It is zero if the last request failed or the next request is
+	// due soon.
 	asked time.Time
-	// waiting is true while the server does not serve a stored resource, or a collection could not be dropped because
-	// it is open.
+	// waiting says that the server does not serve a stored resource, or that an open collection could not be dropped.
 	waiting bool
 }
 
-// dropIsDue reports whether it is time to ask the server again whether it serves the missing resources.
 func (f *follower) dropIsDue() bool {
 	return f.drop.waiting && f.now().Sub(f.drop.asked) >= lackedEvery
 }
 
 // dropUnnamed drops the stored collections that the current arguments or configuration do not name. A sync of all
 // resources also drops collections of resources that the server has not served for lackedFor. f.offers is the discovery
-// that the server returned at the time asked. A collection that is still open is dropped by a later call.
+// that the server returned at the time asked. A later call drops collections that are still open.
 func (m *mirror) dropUnnamed(ctx context.Context, f *follower, asked time.Time) {
 	if f.drop.keep || f.offers == nil {
 		return
 	}
 	infos, err := m.store.Collections(ctx)
 	if err != nil {
-		return // an error of the store: the informers report it
+		return // the informers report errors of the store
 	}
 	r := cluster.NewResolver(f.storePath, infos, f.offers.Discovery,
 		func(context.Context) (cluster.Offers, error) { return *f.offers, nil })
@@ -83,7 +81,7 @@ func (m *mirror) drop(ctx context.Context, f *follower, info entry.Info, why str
 	for _, mb := range m.all() {
 		if mb.identity == info.Identity {
 			m.end(mb)
-			// the collection is still open, so discovery and the drop are due again soon
+			// The collection is still open, so discovery and the drop are due again soon.
 			f.drop.waiting, f.drop.asked = true, time.Time{}
 			return
 		}
@@ -99,14 +97,15 @@ func (m *mirror) drop(ctx context.Context, f *follower, info entry.Info, why str
 }
 
 // countLacked updates the stored durations for which the server has not served the resources of collections, and
-// returns them by resource.group. The time between two discovery responses counts if the resource is missing from both.
+// returns the durations by resource.group. The time between two discovery responses counts if the resource is missing
+// from both.
 func (m *mirror) countLacked(
 	ctx context.Context, f *follower, asked time.Time, infos []entry.Info,
 ) map[string]time.Duration {
 	var before map[string]time.Duration
 	data, err := m.store.Document(ctx, lackedDocument)
 	if err == nil {
-		// after an error before is empty, so an unreadable document restarts the durations at zero
+		// After an error before is empty, so an unreadable document restarts the durations at zero.
 		_ = json.Unmarshal(data, &before)
 	}
 	passed := time.Duration(0)
@@ -132,7 +131,7 @@ func (m *mirror) countLacked(
 	} else if data, err = json.Marshal(lacked); err == nil {
 		err = m.store.PutDocument(ctx, lackedDocument, data)
 	}
-	if err != nil { // an error such as a full disk: after a restart the durations begin at the last stored values
+	if err != nil { // such as a full disk: after a restart the durations begin at the last stored values
 		klog.FromContext(ctx).V(2).Info("How long the API server has lacked resources is not stored", "err", err)
 	}
 	return lacked

@@ -9,7 +9,7 @@ import (
 )
 
 // explained adds advice to an error of a watch or list: for a resource that the server does not find, perhaps because
-// it no longer serves that version, and for a forbidden resource.
+// it has retired the version, and for a forbidden resource.
 func (mb *member) explained(err error) error {
 	switch {
 	case apierrors.IsForbidden(err):

@@ -10,7 +10,6 @@ import (
 	"github.com/larder-dev/larder/internal/cli/clitest"
 )
 
-// TestExplained checks the advice in the errors of resources that the server does not find or forbids.
 func TestExplained(t *testing.T) {
 	mb := &member{identity: entry.Identity{GroupVersionResource: clitest.Widgets.GroupVersionResource}}
 	r := clitest.Widgets.GroupResource()

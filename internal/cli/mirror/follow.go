@@ -16,19 +16,17 @@ import (
 )
 
 const (
-	// lookEvery is the interval at which a sync checks whether the resources that it mirrors may differ from those of
-	// the server. Only if they may differ it requests discovery: after followFirst, and then with doubled pauses up to
-	// followMost.
+	// lookEvery is the interval at which a sync checks whether its resources may differ from those of the server. Only
+	// then it requests discovery: after followFirst, and then with doubled pauses up to followMost.
 	lookEvery, followFirst, followMost = time.Second, 2 * time.Second, time.Minute
 )
 
-// follower adjusts the mirrored collections of a running sync to the resources that the server serves.
 type follower struct {
 	server    *cluster.Server
 	storePath string
 	wanted    []cluster.Wanted
 	options   memberOptions
-	// offers is the server's last discovery; nil if it has not responded in this run.
+	// offers is the server's last discovery; nil if the server has not responded to this sync.
 	offers *cluster.Offers
 	// missing is the last log line about group versions that the server cannot describe.
 	missing string
@@ -67,7 +65,7 @@ func (m *mirror) follow(ctx context.Context, f *follower, start func(*member)) {
 	}
 }
 
-// outOfStep reports whether the server has not yet described all of its resources in this run, or answers 404 to the
+// outOfStep reports whether the server has not yet described all of its resources to this sync, or answers 404 to the
 // requests of a mirrored collection.
 func (m *mirror) outOfStep(f *follower) bool {
 	return f.offers == nil || f.offers.Failed != nil || slices.ContainsFunc(m.all(), func(mb *member) bool {
@@ -75,7 +73,6 @@ func (m *mirror) outOfStep(f *follower) bool {
 	})
 }
 
-// catchUp requests discovery. It starts informers for new resources, and ends those of replaced versions.
 func (m *mirror) catchUp(ctx context.Context, f *follower, start func(*member)) error {
 	infos, err := m.store.Collections(ctx)
 	if err != nil {
@@ -166,7 +163,6 @@ func (m *mirror) retire(ctx context.Context, offers *cluster.Offers) {
 	}
 }
 
-// end removes a member, that is, a collection with its informer, from the mirror and stops the informer.
 func (m *mirror) end(mb *member) {
 	m.mu.Lock()
 	m.members = slices.DeleteFunc(slices.Clone(m.members), func(o *member) bool { return o == mb })
@@ -175,7 +171,7 @@ func (m *mirror) end(mb *member) {
 }
 
 // noteMissing logs the group versions that the server cannot describe, in one line. It logs again only when they
-// change, and when all are available again.
+// change, and when all group versions are available again.
 func (m *mirror) noteMissing(f *follower) {
 	line := ""
 	if f.offers != nil && f.offers.Failed != nil {

@@ -16,14 +16,13 @@ import (
 )
 
 const (
-	// learnEvery is the interval at which a sync requests facts about the server, such as its signing keys, which it
-	// may rotate while old ones stay valid for a day or more. learnAgain is the first pause after a failed request; it
-	// doubles with each failure.
+	// learnEvery is the interval at which a sync requests facts about the server, such as its signing keys. The server may
+	// rotate the keys while old keys stay valid for a day or more. learnAgain is the first pause after a failed request;
+	// it doubles with each failure.
 	learnEvery, learnAgain = 6 * time.Hour, 10 * time.Minute
 	// learnSpread is the time over which many mirrors of one server spread their requests when a schema has changed.
 	learnSpread = 10 * time.Minute
-	// learnPatience limits how long the learner waits for the first lists of all collections, once one of them is
-	// complete.
+	// learnPatience limits how long the learner waits for the other first lists, once one collection's list is complete.
 	learnPatience = 10 * time.Minute
 )
 
@@ -32,7 +31,7 @@ const (
 type learner struct {
 	store  *store.Store
 	server *cluster.Server
-	// schemas enables storing OpenAPI schemas, which are by far the largest of these facts.
+	// schemas enables storing OpenAPI schemas, by far the largest of the facts about a server.
 	schemas bool
 
 	every, again, spread, patience time.Duration
@@ -40,9 +39,9 @@ type learner struct {
 	unstored map[schema.GroupVersion]string
 
 	mu sync.Mutex
-	// hashes holds the hash that the server last reported for each schema; guarded by mu.
+	// hashes holds the hash that the server last reported for each schema; mu guards it.
 	hashes map[schema.GroupVersion]string
-	// changed is a channel with capacity 1. It holds a value if a hash has changed since run last looked.
+	// changed is a channel with capacity 1. It holds a value if a schema's hash has changed since run last received.
 	changed chan struct{}
 }
 
@@ -65,7 +64,8 @@ func (l *learner) hash(gv schema.GroupVersion) func(ctx context.Context) (string
 	}
 }
 
-// noteHash records the hash of a group version's schema, and signals on changed if it differs from the previous hash.
+// noteHash stores the hash of a group version's schema in the map hashes, and signals on changed if the hash has
+// changed.
 func (l *learner) noteHash(gv schema.GroupVersion, hash string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -80,8 +80,8 @@ func (l *learner) noteHash(gv schema.GroupVersion, hash string) {
 	}
 }
 
-// run stores facts about the server until ctx ends. It requests those that concern the group versions of the mirrored
-// and of all stored collections.
+// run stores facts about the server until ctx ends. It requests the schemas of the group versions of mirrored and of
+// all stored collections.
 func (l *learner) run(ctx context.Context, members []*member) {
 	defer l.server.Close()
 	var of []schema.GroupVersion
@@ -119,7 +119,7 @@ func (l *learner) run(ctx context.Context, members []*member) {
 	}
 }
 
-// waitFor waits until all first lists are complete, or until learnPatience has passed since the first of them. It
+// waitFor waits until all first lists are complete, or until learnPatience has passed since the first complete list. It
 // returns false if ctx has ended.
 func (l *learner) waitFor(ctx context.Context, listed []<-chan struct{}) bool {
 	var wg sync.WaitGroup
@@ -156,8 +156,8 @@ func (l *learner) waitFor(ctx context.Context, listed []<-chan struct{}) bool {
 	return ctx.Err() == nil
 }
 
-// learn requests the facts about the server and stores changed ones. It requests the schemas of the group versions in
-// of.
+// learn requests the facts about the server and stores changed facts. of has the group versions whose schemas it
+// requests.
 func (l *learner) learn(ctx context.Context, of []schema.GroupVersion) error {
 	infos, err := l.store.Collections(ctx)
 	if err != nil {
@@ -167,7 +167,7 @@ func (l *learner) learn(ctx context.Context, of []schema.GroupVersion) error {
 		Hash: func(ctx context.Context, gv schema.GroupVersion) (string, error) {
 			return l.server.Schemas.Hash(gv)(ctx)
 		}}
-	// the id is empty if the user may not read the kube-system namespace, from which it is derived
+	// The cluster's id is empty if the user may not read the kube-system namespace, from which it is derived.
 	ask.Cluster, _ = l.server.ClusterID(ctx)
 	for _, info := range infos {
 		if gv := info.Identity.GroupVersion(); !slices.Contains(ask.Of, gv) {

@@ -20,7 +20,6 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// learning mirrors the server's resources with a learner while look runs. It fails the test if the mirror fails.
 func learning(t *testing.T, server *fakeapi.Server, schemas bool, look func(l *learner, st *store.Store),
 	resources ...input.Resource) {
 	t.Helper()
@@ -57,7 +56,6 @@ func learning(t *testing.T, server *fakeapi.Server, schemas bool, look func(l *l
 	}
 }
 
-// until waits until the facts in the store satisfy the function wanted. It fails the test if that takes too long.
 func until(t *testing.T, st *store.Store, wanted func(facts.Server) bool) {
 	t.Helper()
 	var known facts.Server
@@ -79,17 +77,17 @@ var (
 )
 
 // TestLearn checks that the learner of a sync stores facts about the server, and stores a schema again when an informer
-// has read a new hash of it.
+// has read a new hash of the schema.
 func TestLearn(t *testing.T) {
 	server := clitest.StartServer(t)
 	learning(t, server, true, func(l *learner, st *store.Store) {
 		until(t, st, func(s facts.Server) bool {
 			return s.Version != nil && s.Discovery.Has(coreV1) && s.Schemas[coreV1] != "" && s.Schemas[appsV1] != "" &&
-				// schemas are stored, and keys are not, because the server refuses requests for its keys
+				// Schemas are stored, and keys are not, because the server refuses requests for its keys.
 				len(s.Schemas) == 2 && s.Keys == nil
 		})
 		server.SetOpenAPIHash(appsV1, "CHANGED")
-		// new Schemas have an empty cache, as after the five minutes for which hashes are cached
+		// New Schemas have an empty cache, as after the five minutes for which hashes are cached.
 		l.server.Schemas = requests.NewSchemas(l.server.Raw)
 		if hash, err := l.hash(appsV1)(t.Context()); err != nil || hash != "CHANGED" {
 			t.Errorf("%q, %v", hash, err)
@@ -102,7 +100,6 @@ func TestLearn(t *testing.T) {
 	}, clitest.Pods, clitest.Deployments)
 }
 
-// TestLearnNoSchemas checks that a learner with schemas disabled stores all other facts about the server.
 func TestLearnNoSchemas(t *testing.T) {
 	server := clitest.StartServer(t)
 	learning(t, server, false, func(l *learner, st *store.Store) {
@@ -121,7 +118,7 @@ func TestLearnNoSchemas(t *testing.T) {
 }
 
 // TestLearnBesideFailures checks that a resource that the server does not list does not keep the learner from storing
-// facts, and that it retries failed requests.
+// facts, and that the learner retries failed requests.
 func TestLearnBesideFailures(t *testing.T) {
 	server := clitest.StartServer(t)
 	for _, verb := range []string{"list", "probe", "compare", "watch"} {
@@ -134,13 +131,12 @@ func TestLearnBesideFailures(t *testing.T) {
 	}, clitest.Deployments, clitest.Pods)
 }
 
-// TestLearnNothing checks that the learner stores no facts if the mirror ends before its first list.
 func TestLearnNothing(t *testing.T) {
 	server := clitest.StartServer(t)
 	server.InjectFault(fakeapi.Fault{Verb: "list", Resource: "pods", Status: http.StatusForbidden, Reason: "Forbidden",
 		Times: 1000})
 	learning(t, server, true, func(_ *learner, st *store.Store) {
-		// wait for the second list: that takes a second, in which a running learner would have read the facts
+		// The second list takes a second, in which a running learner would have read the facts.
 		for server.Counts(clitest.Pods.GroupVersionResource).Lists < 2 {
 			time.Sleep(10 * time.Millisecond)
 		}

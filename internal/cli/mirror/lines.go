@@ -18,42 +18,38 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// quietFor is the interval between log lines of a summary, and between lines about the same lasting error.
+// quietFor is the interval between log lines of a summary, and between lines about a lasting error.
 const quietFor = time.Minute
 
-// atOnce is the largest number of collections whose simultaneous changes are logged one by one. If more change, only a
-// summary is logged.
+// atOnce is the largest number of collections whose simultaneous changes get log lines of their own. More changes are
+// logged as a summary.
 const atOnce = 5
 
 // plainLog is the log of a sync for people. It writes a line when a collection's state changes, or a summary if many
-// change at once. Every minute it writes a summary of all collections, and a line for each lasting error with the
-// resources that have it.
+// states change at once. Every minute it writes a summary of all collections, and a line for each lasting error with
+// the resources that have the error.
 type plainLog struct {
 	lines
 
 	mu sync.Mutex
-	// lastLines is the last line written about each collection, by collection ID; guarded by mu.
+	// lastLines is the last line written about each collection, by collection ID; mu guards it.
 	lastLines map[string]lastLine
-	// summed is the time at which the last summary was written; guarded by mu.
+	// summed is when the last summary was written; mu guards it.
 	summed time.Time
-	// errors maps the text of each error to the time at which it was last written; guarded by mu.
+	// errors maps the text of each error to the time at which it was last written; mu guards it.
 	errors map[string]time.Time
-	// forbidden holds the IDs of the collections that the API server forbids at the last update. noted holds the IDs
-	// that the last written note named. Both are guarded by mu.
+	// forbidden holds the IDs of the collections that the API server forbids at the last update. noted holds the IDs in
+	// the last written note. mu guards the two fields.
 	forbidden, noted []string
 	// unguarded maps each kind of server change that would not be detected (such as a restored backup) to the labels of
-	// the affected collections at the last update. unguardedNoted holds the labels that the last written note named.
-	// Both are guarded by mu.
+	// the affected collections at the last update. unguardedNoted holds the labels in the last written note. mu guards the
+	// two fields.
 	unguarded, unguardedNoted map[string][]string
 }
 
-// lines formats the lines of a plainLog and writes them, as text or as JSON.
 type lines interface {
-	// one writes the state of one collection.
 	one(now time.Time, c source.Collection)
-	// all writes a summary of all collections.
 	all(now time.Time, sum summary)
-	// failed writes the text of an error and the resources that have it.
 	failed(now time.Time, text string, resources []string)
 	// note writes a message that is not an error.
 	note(text string)
@@ -62,7 +58,7 @@ type lines interface {
 // lastLine is the state of a collection that was last written to the log, without figures that change all the time.
 type lastLine struct {
 	what string
-	seed string // the last line about the seed, that is, the initial state loaded from a snapshot
+	seed string // last line about the seed, a snapshot with the initial state
 }
 
 // update writes changed states of collections, and the summary if it is due. Changes get no lines of their own in three
@@ -79,7 +75,7 @@ func (p *plainLog) update(now time.Time, all []source.Collection) {
 	for _, c := range all {
 		what, last := stateOf(c), p.lastLines[c.ID]
 		p.lastLines[c.ID] = lastLine{what, c.Live.Seed}
-		// Only a seed that was used is written here: a seed that failed is logged as an error.
+		// A failed seed is logged as an error, so only a seed that was used gets a note.
 		if strings.HasPrefix(c.Live.Seed, begunWith) && c.Live.Seed != last.seed {
 			p.lines.note(input.Label(c) + ": " + c.Live.Seed)
 		}
@@ -118,7 +114,7 @@ func (p *plainLog) noteForbidden(all []source.Collection) {
 }
 
 // noteUnguarded writes a note for each kind of server change that would not be detected. The note names all affected
-// collections and the reason of the first one. It waits until an update adds no affected collection.
+// collections and the reason of the first collection. It waits until an update adds no affected collection.
 func (p *plainLog) noteUnguarded(all []source.Collection) {
 	unguarded, why := map[string][]string{}, map[string]string{}
 	for _, c := range all {
@@ -152,7 +148,8 @@ func forbiddenOf(all []source.Collection) (ids []string, of []source.Collection)
 	return ids, of
 }
 
-// writeErrors writes each error that is new or was last written quietFor ago, followed by the resources that have it.
+// writeErrors writes each error that is new or was last written quietFor ago, followed by the resources with that
+// error.
 func (p *plainLog) writeErrors(now time.Time, all []source.Collection) {
 	for _, t := range input.Errors(all) {
 		if at, ok := p.errors[t.Text]; !ok || now.Sub(at) >= quietFor {
@@ -163,14 +160,13 @@ func (p *plainLog) writeErrors(now time.Time, all []source.Collection) {
 	maps.DeleteFunc(p.errors, func(_ string, at time.Time) bool { return now.Sub(at) > quietFor })
 }
 
-// finish writes the final state of all collections when a sync ends.
 func (p *plainLog) finish(now time.Time, all []source.Collection) {
 	p.mu.Lock()
 	for id, last := range p.lastLines {
 		p.lastLines[id] = lastLine{seed: last.seed}
 	}
 	p.errors, p.summed = map[string]time.Time{}, now
-	// no update follows, so the note is written without waiting for further forbidden collections
+	// No update follows, so the note is written without waiting for further forbidden collections.
 	p.forbidden, _ = forbiddenOf(all)
 	p.mu.Unlock()
 	p.update(now, all)
@@ -180,13 +176,12 @@ func stateOf(c source.Collection) string {
 	return fmt.Sprint(input.SourceWord(*c.Live), c.Live.Synced, c.Live.Resumes, c.Live.Relists, c.Live.Seed)
 }
 
-// summary holds figures about all mirrored collections, for one line of the log.
 type summary struct {
 	collections, objects int
 	// states counts collections by the word for their state; see input.SourceWord.
 	states map[string]int
-	// oldest is the time of the oldest last contact with the server, among collections that are not forbidden; zero if
-	// a collection has had no contact.
+	// oldest is the oldest last contact with the server, among collections that are not forbidden; zero if a collection
+	// has had no contact.
 	oldest   time.Time
 	resumes  int
 	relists  map[string]int
@@ -211,7 +206,6 @@ func sumOf(all []source.Collection) summary {
 	return sum
 }
 
-// stateText returns the number of collections in each state, most frequent first.
 func (s summary) stateText() string {
 	words := slices.SortedFunc(maps.Keys(s.states), func(a, b string) int {
 		return cmp.Or(s.states[b]-s.states[a], strings.Compare(a, b))
@@ -222,7 +216,6 @@ func (s summary) stateText() string {
 	return strings.Join(words, ", ")
 }
 
-// textLines writes log lines as text for people.
 type textLines struct{ w io.Writer }
 
 func (t textLines) line(now time.Time, text string) {
@@ -248,7 +241,6 @@ func (t textLines) failed(now time.Time, text string, resources []string) {
 
 func (t textLines) note(text string) { fmt.Fprintln(t.w, "note:", terminal.OneLine(text)) }
 
-// jsonLines writes the lines of a sync's log as JSON records.
 type jsonLines struct{ logger *slog.Logger }
 
 func (j jsonLines) one(_ time.Time, c source.Collection) {
@@ -273,7 +265,6 @@ func (j jsonLines) failed(_ time.Time, text string, resources []string) {
 
 func (j jsonLines) note(text string) { j.logger.Info(text) }
 
-// noLines is a log that writes no lines.
 type noLines struct{}
 
 func (noLines) one(time.Time, source.Collection)   {}
@@ -281,10 +272,8 @@ func (noLines) all(time.Time, summary)             {}
 func (noLines) failed(time.Time, string, []string) {}
 func (noLines) note(string)                        {}
 
-// liveEvery is the interval at which a running sync updates its log.
 const liveEvery = time.Second
 
-// show updates the log l every liveEvery until ctx ends.
 func show(ctx context.Context, s command.IO, l *plainLog, state func() []source.Collection) {
 	tick := time.NewTicker(liveEvery)
 	defer tick.Stop()
@@ -298,7 +287,7 @@ func show(ctx context.Context, s command.IO, l *plainLog, state func() []source.
 	}
 }
 
-// relists returns the number of relists (lists after the first one) by reason, as text.
+// relists returns the number of relists (lists after the first list) by reason, as text.
 func relists(by map[string]int) string {
 	n := source.Live{Relists: by}.RelistCount()
 	if n == 0 {

@@ -44,10 +44,10 @@ func TestPlainLogChanges(t *testing.T) {
 	}{
 		{0, nil, 1},
 		{time.Second, nil, 0},
-		{2 * time.Second, grown, 0},   // only figures have changed, so no line is written
-		{3 * time.Second, broken, 2},  // two lines: the new state and the error
-		{4 * time.Second, broken, 0},  // no line, since the state and the error have been written
-		{64 * time.Second, broken, 2}, // two lines a minute later: the summary and the error again
+		{2 * time.Second, grown, 0},   // only figures have changed
+		{3 * time.Second, broken, 2},  // the new state and the error
+		{4 * time.Second, broken, 0},  // the state and the error have been written
+		{64 * time.Second, broken, 2}, // a minute later: the summary and the error again
 		{65 * time.Second, nil, 1},
 	} {
 		if got := lines(step.after, step.change); got != step.want {
@@ -81,8 +81,6 @@ func TestPlainLogNotesUnguarded(t *testing.T) {
 	}
 }
 
-// TestPlainLogOffline checks that the log shows the changed state when the first error occurs, without waiting for the
-// next summary.
 func TestPlainLogOffline(t *testing.T) {
 	var out bytes.Buffer
 	p := &plainLog{lines: textLines{&out}}
@@ -141,7 +139,6 @@ func TestUnansweredTextIsStable(t *testing.T) {
 	}
 }
 
-// many returns the status of 60 collections: two of them have the same error, and 50 are forbidden.
 func many() (all []source.Collection) {
 	for i := range 60 {
 		all = append(all, clitest.Stored(clitest.Pods, func(c *source.Collection) {
@@ -158,7 +155,6 @@ func many() (all []source.Collection) {
 	return all
 }
 
-// away returns the collections of many after the connection to the API server was lost.
 func away() []source.Collection {
 	all := many()
 	for _, c := range all[2:10] {
@@ -168,7 +164,7 @@ func away() []source.Collection {
 }
 
 // TestLogOfManyCollections checks the log of a sync of many collections (issue 37): one line a minute while nothing
-// changes, one line for an error that several collections have, and one note for all forbidden collections.
+// changes, one line for an error of several collections, and one note for all forbidden collections.
 func TestLogOfManyCollections(t *testing.T) {
 	var out bytes.Buffer
 	p := &plainLog{lines: textLines{&out}}

@@ -20,13 +20,11 @@ import (
 // mostVerbose is the highest accepted log level: from 8 on client-go logs response bodies, including Secrets.
 const mostVerbose = 7
 
-// The formats of the log lines of larder sync.
 const (
 	logText = "text"
 	logJSON = "json"
 )
 
-// logFlags are the flags of the log that larder sync writes to standard error.
 type logFlags struct {
 	format    string
 	quiet     bool
@@ -50,7 +48,6 @@ func (f *logFlags) check() error {
 	return nil
 }
 
-// level returns the lowest slog level that the flags let through.
 func (f *logFlags) level() slog.Level {
 	if f.quiet {
 		return slog.LevelError
@@ -64,7 +61,8 @@ func (f *logFlags) log(s command.IO) (*plainLog, logr.Logger) {
 	if f.quiet {
 		l = &plainLog{lines: noLines{}}
 	}
-	// dropped here, because plainLog writes one note for all collections instead
+	// plainLog writes one note about undetectable server changes for all collections, so these messages of informers are
+	// dropped.
 	logger = command.WithoutCanceled(logger, informer.UnguardedMessage)
 	if s.SetLogger != nil {
 		s.SetLogger(logger) // libraries without a logger of their own use the global one
@@ -90,7 +88,7 @@ func (f *logFlags) json(w io.Writer) slog.Handler {
 }
 
 // logged returns the error with which the command ends. If the log is JSON, it writes the error and its hint as the
-// last record, and returns an error that is not printed again.
+// last log line, and returns an error that is not printed again.
 func (f *logFlags) logged(s command.IO, err error) error {
 	if f.format != logJSON || err == nil || errors.Is(err, command.ErrSilent) {
 		return err
@@ -106,12 +104,10 @@ type plainHandler struct {
 	attrs []slog.Attr
 }
 
-// Enabled implements slog.Handler.
 func (h *plainHandler) Enabled(_ context.Context, level slog.Level) bool {
 	return level >= h.level.Level()
 }
 
-// Handle implements slog.Handler.
 func (h *plainHandler) Handle(_ context.Context, r slog.Record) error {
 	var b strings.Builder
 	switch {
@@ -141,7 +137,6 @@ func (h *plainHandler) Handle(_ context.Context, r slog.Record) error {
 	return err
 }
 
-// WithAttrs implements slog.Handler.
 func (h *plainHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return &plainHandler{w: h.w, level: h.level, attrs: append(h.attrs[:len(h.attrs):len(h.attrs)], attrs...)}
 }
@@ -149,8 +144,7 @@ func (h *plainHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 // WithGroup implements slog.Handler; it ignores groups.
 func (h *plainHandler) WithGroup(string) slog.Handler { return h }
 
-// hintFor returns the hint of an error, and the URL of its explanation, as attributes of a log record; none without
-// them.
+// hintFor returns the hint of an error, and the URL of its explanation, as attributes of a slog.Record.
 func hintFor(err error) (all []any) {
 	if hint := command.HintOf(err); hint != "" {
 		all = append(all, "hint", hint)

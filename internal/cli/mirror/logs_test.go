@@ -15,7 +15,6 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// onTerminal returns an IO whose streams are terminals.
 func onTerminal(out, errs *bytes.Buffer, colours bool) command.IO {
 	s := clitest.IO(out)
 	s.Err = terminal.NewVisibleWriter(errs)
@@ -47,8 +46,6 @@ func TestLogOnATerminal(t *testing.T) {
 	}
 }
 
-// TestLogIsJSON checks that every line on standard error is a JSON record, and that nothing is printed to standard
-// output.
 func TestLogIsJSON(t *testing.T) {
 	var out, errs bytes.Buffer
 	s := onTerminal(&out, &errs, true)
@@ -74,7 +71,6 @@ func TestLogIsJSON(t *testing.T) {
 	}
 }
 
-// TestQuiet checks that --quiet logs only errors.
 func TestQuiet(t *testing.T) {
 	for _, format := range []string{logText, logJSON} {
 		var out, errs bytes.Buffer

@@ -10,7 +10,6 @@ import (
 	"github.com/larder-dev/larder/serve"
 )
 
-// newMetrics returns the HTTP handler of /metrics.
 func (sv *service) newMetrics() http.Handler {
 	all := []prometheus.Collector{sv.metrics}
 	if sv.maker != nil {
@@ -22,7 +21,6 @@ func (sv *service) newMetrics() http.Handler {
 	return endpoint.Metrics(all...)
 }
 
-// memoryMetrics returns the metrics of the memory budget for responses of the served API.
 func memoryMetrics(m *serve.Memory) []prometheus.Collector {
 	gauge := func(name, help string, value func(serve.MemoryUsage) int64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help},
@@ -40,7 +38,7 @@ func memoryMetrics(m *serve.Memory) []prometheus.Collector {
 }
 
 // plainMetrics returns the handler of /metrics on the health listener, which does not authenticate clients. If the sync
-// also serves objects, clients on other machines get an error that refers them to the authenticated port.
+// also serves objects, clients on other machines get an error that refers to the authenticated port.
 func (sv *service) plainMetrics() http.Handler {
 	if sv.metricsURL() == "" {
 		return sv.scraped()
@@ -50,8 +48,7 @@ func (sv *service) plainMetrics() http.Handler {
 	})
 }
 
-// metricsURL returns the URL at which the authenticated port serves metrics, if the health listener does not serve
-// them; otherwise "".
+// metricsURL returns the URL at which the authenticated port serves metrics; "" if the health listener serves them.
 func (sv *service) metricsURL() string {
 	if sv.port == nil || sv.listener == nil {
 		return ""

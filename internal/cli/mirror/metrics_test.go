@@ -12,7 +12,7 @@ import (
 	"github.com/larder-dev/larder/serve"
 )
 
-// at is a fake listener with an address on which a test must not really listen.
+// at is a fake listener. It has an address on which a test must not listen.
 type at struct {
 	net.Listener
 	ip net.IP

@@ -35,21 +35,21 @@ type mirror struct {
 	*source.File
 	store   *store.Store
 	learner *learner // stores facts about the server, such as its schemas; nil disables that
-	// starts and ends informers when the server's resources change; nil keeps the first informers
+	// follower starts and ends informers when the server's resources change; nil keeps the first informers.
 	follower *follower
-	memory   *serve.Memory // the memory budget for responses of the served API; nil if nothing is served
+	memory   *serve.Memory // memory budget for responses of the served API; nil if nothing is served
 	// note logs a message that is not an error.
 	note func(text string)
 
 	mu sync.Mutex
-	// the mirrored collections; guarded by mu. Once run has been called the slice is replaced, never modified
+	// members are the mirrored collections; mu guards the field. After the call of run the slice is replaced, never
+	// modified.
 	members []*member
 	failed  []error // errors of informers that gave up; guarded by mu
-	// missing holds the mirrored namespaces that do not exist on the API server; guarded by mu.
+	// missing holds the mirrored namespaces that do not exist on the API server; mu guards it.
 	missing map[string]bool
 }
 
-// all returns the members of the mirror, that is, its collections with their informers.
 func (m *mirror) all() []*member {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -62,36 +62,33 @@ type member struct {
 	identity entry.Identity
 	informer *informer.Informer
 	conn     *cluster.Connection
-	// watchable is the context of the watches of this collection. It ends, with a cause, before the informer does,
-	// because the informer waits until its watches' handlers have returned.
+	// watchable is the context of the watches of this collection. It ends, with a cause, before the informer does, because
+	// the informer waits until its watches' handlers have returned.
 	watchable  context.Context
 	endWatches context.CancelCauseFunc
 	// stop stops the informer of this collection and no other; run sets it.
 	stop     context.CancelFunc
 	wanted   cluster.Wanted
-	keeps    bool // true if the file keeps a changelog of the collection
-	optional bool // true if a category or --all requested the resource, not its own name; see source.Live
+	keeps    bool // the file keeps a changelog of the collection
+	optional bool // a category or --all requested the resource, not its own name; see source.Live
 }
 
-// memberOptions are the options that all informers of a sync share.
 type memberOptions struct {
 	persistSecrets bool
 	// keepChanges is how long the file keeps changes in the changelog; 0 keeps none.
 	keepChanges time.Duration
-	// configured is true if the options come from a configuration file and not from flags.
+	// configured says that the options come from a configuration file and not from flags.
 	configured bool
-	// servesSecrets is true if clients of the served API may read Secrets.
+	// servesSecrets says that clients of the served API may read Secrets.
 	servesSecrets bool
-	// observer counts events of the informers for metrics. Default: nothing is counted.
-	observer informer.Observer
+	observer      informer.Observer
 	// history is the size in bytes of the changes that each informer keeps in memory for watches; see informer.Options.
 	history int
-	// schemas enables storing the server's OpenAPI schemas.
 	schemas bool
-	// learner is notified of the hashes of OpenAPI schemas; nil without a learner.
+	// learner receives the hashes of OpenAPI schemas; nil without a learner.
 	learner *learner
-	// seed is a snapshot from which new collections are filled; seedCluster is the cluster that it must be of. See
-	// informer.Options. May be nil.
+	// seed is a snapshot from which new collections are filled, or nil. seedCluster is the required cluster of the seed.
+	// See informer.Options.
 	seed        snapshot.Seed
 	seedCluster string
 }
@@ -107,7 +104,7 @@ func newMember(ctx context.Context, st *store.Store, p planned, mo memberOptions
 		o.Seed, o.SeedCluster = mo.seed, mo.seedCluster
 	}
 	if id.Representation != entry.Metadata {
-		// metadata of objects does not depend on the schema, so its hash is not needed
+		// Metadata of objects does not depend on the schema, so its hash is not needed.
 		o.OpenAPIHash = conn.Schemas.Hash(r.GroupVersion())
 		if mo.learner != nil {
 			o.OpenAPIHash = mo.learner.hash(r.GroupVersion())
@@ -149,8 +146,8 @@ func logQuietly(ctx context.Context, _ *cache.Reflector, err error) {
 	klog.FromContext(ctx).V(2).Info("The connection ended", "err", err)
 }
 
-// run mirrors until ctx ends or an informer gives up, and returns the error of that informer. When it returns, all
-// changes are committed and no goroutine is running.
+// run mirrors until ctx ends or an informer gives up, and returns the error of that informer. When run returns, all
+// changes are committed and all its goroutines have ended.
 func (m *mirror) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -178,10 +175,10 @@ func (m *mirror) run(ctx context.Context) error {
 	return errors.Join(m.failed...)
 }
 
-// runMember runs the informer of one collection until ctx ends. If the informer gives up before that, it ends all other
-// informers by calling cancel.
+// runMember runs the informer of one collection until ctx ends. If the informer gives up first, runMember ends all
+// other informers by calling cancel.
 func (m *mirror) runMember(ctx context.Context, cancel context.CancelFunc, mb *member) {
-	// End the watches before the informer ends: otherwise a watch would report that no sync mirrors the collection.
+	// The watches must end before the informer: otherwise a watch would report that no sync mirrors the collection.
 	informing, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var ending sync.WaitGroup
 	ending.Go(func() {
@@ -200,8 +197,8 @@ func (m *mirror) runMember(ctx context.Context, cancel context.CancelFunc, mb *m
 	}
 }
 
-// scrub verifies stored data in the background, because a mirror reads little of it and would not find damage. The
-// informers repair the damage.
+// scrub verifies stored data in the background, because a mirror reads little of the file and would not find damage.
+// The informers repair the damage.
 func (m *mirror) scrub(ctx context.Context) {
 	if err := m.Scrub(ctx); err != nil && ctx.Err() == nil {
 		klog.FromContext(ctx).Error(err, "The store is damaged, and is being repaired")
@@ -219,9 +216,10 @@ func (m *mirror) Status(ctx context.Context) (source.Status, error) {
 	if m.store.Pending() > 0 && m.store.CommitErr() == nil {
 		limited, cancel := context.WithTimeout(ctx, statusWait)
 		defer cancel()
-		_ = m.store.Flush(limited) // ignored: the status reports the error of a failed commit
+		_ = m.store.Flush(limited) // the status reports the error of a failed commit
 	}
-	// read before the status of the file, so that the file holds every list that this status reports as synced
+	// The mirrored collections are read before the status of the file, so that the file holds every list that the returned
+	// status reports as synced.
 	mirrored := m.mirrored()
 	status, err := m.File.Status(ctx)
 	if err != nil {
@@ -251,7 +249,6 @@ func (m *mirror) Status(ctx context.Context) (source.Status, error) {
 	return status, nil
 }
 
-// notes returns the known defects of a collection's data, for the status.
 func (m *mirror) notes(info entry.Info) []entry.Note {
 	for _, mb := range m.all() {
 		if mb.identity == info.Identity {
@@ -261,7 +258,7 @@ func (m *mirror) notes(info entry.Info) []entry.Note {
 	return info.Notes(time.Now(), false)
 }
 
-// mirrored returns the status of the collections that this sync mirrors, in the order in which they were requested.
+// mirrored returns the status of the mirrored collections, in the order of the arguments.
 func (m *mirror) mirrored() []source.Collection {
 	var all []source.Collection
 	for _, mb := range m.all() {
@@ -274,7 +271,6 @@ func (m *mirror) mirrored() []source.Collection {
 	return all
 }
 
-// Entries implements source.Source.
 func (m *mirror) Entries(ctx context.Context, q source.Query, fn func(entry.Entry) error) error {
 	for _, mb := range m.all() {
 		if mb.identity.ID() == q.Collection && !mb.informer.Status().Persistent {
@@ -284,8 +280,7 @@ func (m *mirror) Entries(ctx context.Context, q source.Query, fn func(entry.Entr
 	return m.File.Entries(ctx, q, fn)
 }
 
-// Save implements source.Holder: it writes a snapshot of the mirror. Collections that are only in memory are listed as
-// left out.
+// Save implements source.Holder. Collections that are only in memory are listed as left out.
 func (m *mirror) Save(ctx context.Context, w io.Writer, r source.SaveRequest) error {
 	infos, err := m.store.Collections(ctx)
 	if err != nil {
@@ -301,7 +296,6 @@ func (m *mirror) Save(ctx context.Context, w io.Writer, r source.SaveRequest) er
 	return m.File.Save(ctx, w, r)
 }
 
-// collection returns the status of a mirrored collection, as its informer reports it.
 func (mb *member) collection() source.Collection {
 	st := mb.informer.Status()
 	c := source.NewCollection(entry.Info{

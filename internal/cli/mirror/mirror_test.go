@@ -36,7 +36,6 @@ func mirrorUntil(t *testing.T, server *fakeapi.Server, path string, look func(*m
 	mirrorWith(t, server, path, store.Options{}, look)
 }
 
-// mirrorWith mirrors pods like mirrorUntil, into a store with the given options.
 func mirrorWith(
 	t *testing.T, server *fakeapi.Server, path string, o store.Options, look func(*mirror, *store.Store),
 ) {
@@ -67,7 +66,7 @@ func mirrorWith(
 }
 
 // TestMirrorIsGuarded checks that the attributes that identify the cluster and the schema are stored. It also checks
-// that the check for a rewound server, such as one restored from a backup, reads metadata only: one chunk of all
+// that the check for a rewound server, such as a server restored from a backup, reads metadata only: one chunk of all
 // objects, or, if the server refuses that, the newest objects.
 func TestMirrorIsGuarded(t *testing.T) {
 	server := clitest.StartServer(t)
@@ -89,7 +88,7 @@ func TestMirrorIsGuarded(t *testing.T) {
 			t.Errorf("attributes %+v, kube-system is %q", attributes, uid)
 		}
 	})
-	for want := range 2 { // want is the number of look-ups so far; the server counts each look-up as a probe, too
+	for want := range 2 { // the number of look-ups so far; the server counts each look-up as a probe, too
 		server.ResetCounts()
 		if want > 0 {
 			server.InjectFault(fakeapi.Fault{Verb: "compare", Status: http.StatusForbidden})
@@ -103,7 +102,6 @@ func TestMirrorIsGuarded(t *testing.T) {
 	}
 }
 
-// TestMirrorEndsWithItsInformers checks that a sync whose store was closed ends with an error instead of running on.
 func TestMirrorEndsWithItsInformers(t *testing.T) {
 	server := clitest.StartServer(t)
 	st, err := store.Open(filepath.Join(t.TempDir(), "s"), store.Options{})
@@ -177,7 +175,6 @@ func TestSyncNamesHolder(t *testing.T) {
 	}
 }
 
-// signalSink is a log sink that closes the channel said at its first message.
 type signalSink struct {
 	logr.LogSink
 	said chan struct{}
@@ -241,8 +238,8 @@ func TestStatusMatchesReads(t *testing.T) {
 	})
 }
 
-// TestUnwatchedIsNoted checks the note about a resource that the server refuses to watch, in status and in serve. It
-// also checks that collections that this sync does not mirror have the notes that are in the file (issue 37).
+// TestUnwatchedIsNoted checks the note about a resource that the server refuses to watch, in status and in serve.
+// Collections that this sync does not mirror must have the notes in the file (issue 37).
 func TestUnwatchedIsNoted(t *testing.T) {
 	server := clitest.StartServer(t)
 	clitest.CreatePod(t, server, "a", "x", nil)
@@ -311,7 +308,6 @@ func TestMirrorOnAFullDisk(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- m.run(ctx) }()
-	// pods waits until is returns true for the status of the pods, and returns that status.
 	pods := func(is func(c source.Collection) bool) source.Collection {
 		t.Helper()
 		for {
@@ -361,8 +357,8 @@ func TestMirrorOnAFullDisk(t *testing.T) {
 	}
 }
 
-// TestMirrorOfAnOverwrittenFile checks that a sync ends with an error once another file has been copied over its own,
-// and that it is not ready until then (issue 37).
+// TestMirrorOfAnOverwrittenFile checks that a sync is not ready, and ends with an error, once another file has been
+// copied over its own (issue 37).
 func TestMirrorOfAnOverwrittenFile(t *testing.T) {
 	server := clitest.StartServer(t)
 	path := filepath.Join(t.TempDir(), "s")

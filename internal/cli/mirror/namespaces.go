@@ -12,10 +12,10 @@ import (
 
 // namespace is the state of a mirrored namespace of which no objects are mirrored, so that it may not exist.
 type namespace struct {
-	// missing is true if the API server has answered that the namespace does not exist.
+	// missing says that the API server has answered that the namespace does not exist.
 	missing bool
-	// asked is true once the API server has answered whether the namespace exists. A missing namespace is requested
-	// again at the time next, and then after pause.
+	// asked says that the API server has answered whether the namespace exists. A missing namespace is requested again at
+	// the time next, and then after pause.
 	asked bool
 	next  time.Time
 	pause time.Duration
@@ -38,8 +38,8 @@ func (m *mirror) watchNamespaces(ctx context.Context) {
 				ns = &namespace{pause: followFirst}
 				known[name] = ns
 			case !empty:
-				// the namespace has objects, so it exists. It is forgotten: when it is empty again, it may have been
-				// deleted
+				// The namespace has objects, so it exists. Its answer is forgotten: once the namespace is empty, it may have been
+				// deleted.
 				ns.asked = false
 			}
 			was := ns.missing
@@ -56,8 +56,8 @@ func (m *mirror) watchNamespaces(ctx context.Context) {
 	}
 }
 
-// emptyNamespaces returns the namespaces of the collections that are live. The value is true if no object of any such
-// collection is in the namespace.
+// emptyNamespaces returns the namespaces of live collections. The value is true if no live collection has an object in
+// the namespace.
 func (m *mirror) emptyNamespaces() map[string]bool {
 	all := map[string]bool{}
 	for _, mb := range m.all() {
@@ -81,7 +81,7 @@ func (m *mirror) ask(ctx context.Context, name string, ns *namespace) {
 	ns.next, ns.pause = time.Now().Add(ns.pause), min(2*ns.pause, followMost)
 }
 
-// noteNamespace logs whether a namespace is missing or exists, and records that for the status of its collections.
+// noteNamespace logs whether a namespace is missing or exists, and stores that for the status of its collections.
 func (m *mirror) noteNamespace(name string, missing bool) {
 	m.mu.Lock()
 	if m.missing == nil {

@@ -14,8 +14,7 @@ func newNotifier() *notifier { return &notifier{os.Getenv("NOTIFY_SOCKET")} }
 func (n *notifier) ready()    { n.send("READY=1") }
 func (n *notifier) stopping() { n.send("STOPPING=1") }
 
-// send sends a state, such as READY=1, to systemd. It ignores errors, because the service works without the
-// notification.
+// send sends a state, such as READY=1, to systemd. It ignores errors, because the service works without notifications.
 func (n *notifier) send(state string) {
 	if n.socket == "" {
 		return

@@ -7,7 +7,6 @@ import (
 	"testing"
 )
 
-// TestNotify checks that systemd's socket receives a datagram, and that nothing is sent if $NOTIFY_SOCKET is not set.
 func TestNotify(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Log("there is no systemd")

@@ -21,7 +21,6 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// lockWait limits how long sync waits for a reading command to release the file.
 const lockWait = 10 * time.Second
 
 // openMirror opens the store and creates an informer for each resource. It creates a missing store file as its last
@@ -47,7 +46,7 @@ func openMirror(
 			return nil, err
 		}
 		if known, err = facts.ReadDiscovery(ctx, st); err != nil {
-			// the stored discovery is unreadable, so it is requested again
+			// Unreadable stored discovery is requested again.
 			logger.V(2).Info("What the server said of its resources cannot be read", "err", err)
 		}
 	}
@@ -99,7 +98,7 @@ func keepDiscovery(ctx context.Context, st *store.Store, known *facts.Discovery,
 		return
 	}
 	if err := now.Put(ctx, st); err != nil {
-		// an error such as a full disk is only logged, because the informers can run without this document
+		// An error such as a full disk is only logged, because the informers can run without stored discovery.
 		klog.FromContext(ctx).Info("What the server said of its resources is not stored", "err", err)
 	}
 }
@@ -108,8 +107,8 @@ func newMirror(st *store.Store) *mirror {
 	return &mirror{File: source.NewFile(st), store: st, note: func(string) {}}
 }
 
-// openForSync opens the store file for writing. If the file is locked by a reader, or by a program that may be
-// stopping, it waits. If another sync has locked it, it fails at once.
+// openForSync opens the store file for writing. It waits for a lock of a reader, or of a program that may be stopping.
+// If another sync has locked the file, it fails at once.
 func openForSync(ctx context.Context, path string, wait time.Duration, options store.Options) (*store.Store, error) {
 	st, err := store.OpenContext(ctx, path, options)
 	if !errors.Is(err, store.ErrLocked) {
@@ -136,7 +135,7 @@ func openForSync(ctx context.Context, path string, wait time.Duration, options s
 }
 
 // fewCollections is the largest number of collections for which each watch gets a network connection of its own, if the
-// server is itself a larder mirror. Such a server prefers HTTP/1.1, with which an event costs it half the CPU time.
+// server is itself a larder mirror. A larder mirror prefers HTTP/1.1, with which an event costs it half the CPU time.
 const fewCollections = 8
 
 // multiplexed returns the client configuration for the requested resources. For more than fewCollections, it asks a

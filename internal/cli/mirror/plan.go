@@ -17,7 +17,7 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// planned is a collection that the sync is about to mirror. Nothing was written to the store for it yet.
+// planned is a collection that the sync is about to mirror. The store has nothing of it yet.
 type planned struct {
 	resource input.Resource
 	identity entry.Identity
@@ -25,17 +25,16 @@ type planned struct {
 	wanted   cluster.Wanted
 }
 
-// optional reports whether the collection was requested by --all or a category, and not by the resource's own name.
+// optional reports whether --all or a category requested the collection, and not the resource's own name.
 func (p planned) optional() bool {
 	_, named := source.Match(p.wanted.Name, []input.Resource{p.resource})
 	return p.wanted.Everything || !named
 }
 
-// planner determines which collections a sync mirrors.
 type planner struct {
 	storePath string
 	config    *rest.Config
-	// patience limits the discovery request if something is stored, because the sync can start without it. 0 means
+	// patience limits the discovery request if something is stored, because the sync can start without discovery. 0 means
 	// cluster.DiscoveryTimeout, or StoredDiscoveryTimeout if all requested resources are stored.
 	patience time.Duration
 }
@@ -55,7 +54,7 @@ func (pl planner) plan(
 		return plan, r.Offers(), err
 	}
 	answers := probeAll(ctx, plan, func(p planned) bool {
-		// a stored collection was accepted by the server in an earlier sync
+		// The server accepted a stored collection in an earlier sync.
 		return slices.ContainsFunc(infos, func(i entry.Info) bool { return i.Identity == p.identity && i.Complete })
 	})
 	var agreed []planned
@@ -73,8 +72,8 @@ func (pl planner) plan(
 	return agreed, r.Offers(), nil
 }
 
-// resolve returns the requested collections, each once, with a connection to the server. Its error lists all names that
-// the server does not know.
+// resolve returns the requested collections without duplicates, with connections to the server. Its error lists all
+// names that the server does not know.
 func resolve(
 	ctx context.Context, server *cluster.Server, r *cluster.Resolver, all []cluster.Wanted,
 ) (plan []planned, err error) {
@@ -84,7 +83,7 @@ func resolve(
 		if err != nil {
 			unknown = append(unknown, w.At(err))
 			if r.Offers() != nil {
-				continue // the loop continues, so that the error lists all unknown names
+				continue // the error lists all unknown names
 			}
 			break
 		}

@@ -20,7 +20,7 @@ func TestPlanOfASilentServer(t *testing.T) {
 	server.InjectFault(fakeapi.Fault{Break: fakeapi.BreakHang})
 	infos := []entry.Info{{Identity: clitest.PodsOf("", "", ""), Resource: clitest.Pods.ResourceInfo, Complete: true}}
 	for _, name := range []string{"configmaps", "services"} {
-		// the requested resources, other than pods, are stored without their scope, so the plan must ask the server
+		// The requested resources, other than pods, are stored without their scope, so the plan must ask the server.
 		id := clitest.PodsOf("", "", "")
 		id.GroupVersionResource = schema.GroupVersionResource{Version: "v1", Resource: name}
 		infos = append(infos, entry.Info{Identity: id, Complete: true})
@@ -39,9 +39,9 @@ func TestPlanOfASilentServer(t *testing.T) {
 	}
 }
 
-// TestPlanBesideAHangingResource checks that a resource that does not respond, such as one with a hanging conversion
-// webhook, does not prevent the check of the others. Before the fix, the start waited ten seconds for it and assumed
-// that all later resources were served (kubernetes#101078, issue 38).
+// TestPlanBesideAHangingResource checks that a resource that does not respond, such as a resource with a hanging
+// conversion webhook, does not prevent the check of other resources. Otherwise the sync would wait ten seconds and
+// assume that all later resources were served (kubernetes#101078, issue 38).
 func TestPlanBesideAHangingResource(t *testing.T) {
 	server := clitest.StartServer(t)
 	server.InjectFault(fakeapi.Fault{Resource: "configmaps", Break: fakeapi.BreakHang})

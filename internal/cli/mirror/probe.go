@@ -21,15 +21,15 @@ import (
 // whose list hangs must not delay the others.
 const othersTimeout = time.Second
 
-// answered is the server's answer to the check of one planned resource, which index identifies.
+// answered is the server's answer to the check of the planned resource with index n.
 type answered struct {
 	n   int
 	err error
 }
 
-// probeAll asks the server to list each planned collection that is not accepted yet, several at a time. It returns an
-// error for each collection that the server refuses. It waits cluster.DiscoveryTimeout for the first response, and
-// othersTimeout for each further response.
+// probeAll asks the server to list each planned collection for which accepted returns false, several at a time. It
+// returns an error for each collection that the server refuses. It waits cluster.DiscoveryTimeout for the first
+// response, and othersTimeout for each further response.
 func probeAll(ctx context.Context, plan []planned, accepted func(planned) bool) []error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -70,8 +70,8 @@ func probeAll(ctx context.Context, plan []planned, accepted func(planned) bool) 
 	return errs
 }
 
-// ask lists one object of the collection. It returns an error only if the error is permanent, because then the informer
-// would retry for ever. It ignores other errors, such as a timeout, because the informer retries.
+// ask lists one object of the collection. It returns only permanent errors, because the informer would retry for ever.
+// It ignores other errors, such as a timeout, because the informer's retry may succeed.
 func (p planned) ask(ctx context.Context) error {
 	_, err := p.conn.ListWatch(p.identity).ListWithContext(ctx, metav1.ListOptions{Limit: 1})
 	what := p.resource.String()

@@ -33,8 +33,8 @@ func sealsOf(c *config.Config) []toSeal {
 }
 
 // checkSeals fails if a name in encryption.resources matches no resource that the sync mirrors. The name may be
-// misspelled, and the resource that the user meant would be stored in plain text. The error lists all names without a
-// match. Names ignore case, as in the store. "secrets" is the default, and need not match.
+// misspelled, and the intended resource would be stored in plain text. The error lists all names without a match. Names
+// ignore case, as in the store. "secrets" is the default, and need not match.
 func checkSeals(all []toSeal, plan []planned) error {
 	var mirrored []input.Resource
 	for _, p := range plan {
@@ -68,7 +68,6 @@ func checkServed(plan []planned, set settings, mo memberOptions) error {
 		"%s; or leave out --serve-secrets", mo.howStored())
 }
 
-// howStored returns the hint that says how the user can store Secrets in the file.
 func (mo *memberOptions) howStored() string {
 	if mo.configured {
 		return "encryption.keyFile in the configuration stores them sealed, persistSecrets as they are"
@@ -76,7 +75,6 @@ func (mo *memberOptions) howStored() string {
 	return "--key-file FILE stores them sealed, --persist-secrets as they are"
 }
 
-// meant returns a hint with the names of mirrored resources that the user may have meant.
 func (s toSeal) meant(mirrored []input.Resource) string {
 	if like, ok := source.Match(s.name, mirrored); ok {
 		return "write " + like.String()

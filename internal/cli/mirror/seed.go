@@ -47,7 +47,6 @@ func (s *seedFlags) add(f *pflag.FlagSet) {
 			"may be given again, for alternatives")
 }
 
-// unsigned returns a note if the seed need not be signed; "" otherwise.
 func (s *seedFlags) unsigned() string {
 	if s.from == "" || len(s.keys) > 0 {
 		return ""
@@ -56,7 +55,7 @@ func (s *seedFlags) unsigned() string {
 		"the API server is reached; --seed-key KEY asks for a signature"
 }
 
-// check fails if one of the flags has no effect without another flag.
+// check fails if a flag has no effect without another flag.
 func (s *seedFlags) check(f *pflag.FlagSet) error {
 	if s.from != "" {
 		return nil
@@ -72,7 +71,6 @@ func (s *seedFlags) check(f *pflag.FlagSet) error {
 	return nil
 }
 
-// open returns the seed, which is the snapshot named by --seed; nil without that flag.
 func (s *seedFlags) open() (snapshot.Seed, error) {
 	if s.from == "" {
 		return nil, nil

@@ -9,7 +9,6 @@ import (
 	"testing"
 )
 
-// TestSeedCredentials checks that the credentials of a kubeconfig are sent to its own server only.
 func TestSeedCredentials(t *testing.T) {
 	var received []string
 	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

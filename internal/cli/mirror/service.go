@@ -29,31 +29,29 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// service is a running sync: the mirror, its log, and the servers that answer requests about it.
 type service struct {
 	io       command.IO
 	log      *plainLog
 	planner  planner
 	settings settings
-	// configured is true if the settings come from a configuration file and not from arguments.
+	// configured says that the settings come from a configuration file and not from arguments.
 	configured bool
 	// keepUnnamed keeps stored collections that this sync does not mirror.
 	keepUnnamed bool
-	// serving says at which address and to which users the mirror is served as a Kubernetes API.
-	serving serving.Flags
+	serving     serving.Flags
 
 	metrics  *metrics.Metrics
 	scraped  func() http.Handler // returns the handler of /metrics; the handler is created once, after maker is set
-	endpoint *endpoint.Server    // the health and metrics endpoints; nil without --listen
+	endpoint *endpoint.Server    // health and metrics endpoints; nil without --listen
 	listener net.Listener        // listens on the address of --listen; nil without that flag
 	port     *serving.Port       // the served Kubernetes API; nil if no objects are served
 	seed     snapshot.Seed       // the snapshot that fills a new store; nil without --seed
-	// seedCluster is the ID of the cluster that the seed must be of; "" means the cluster of the API server.
+	// seedCluster is the required cluster ID of the seed; "" means the cluster of the API server.
 	seedCluster string
 	maker       *maker // makes snapshots at intervals; nil if none are made
 	notify      *notifier
 
-	mirror atomic.Pointer[mirror] // the mirror; nil until the store is open
+	mirror atomic.Pointer[mirror] // nil until the store is open
 }
 
 func newService(s command.IO, l *plainLog, pl planner, set settings) *service {
@@ -96,7 +94,6 @@ func (sv *service) listen(ctx context.Context) error {
 	return nil
 }
 
-// open opens the store and creates the mirror, that is, the informers of the sync.
 func (sv *service) open(ctx context.Context, logger logr.Logger) error {
 	mo := memberOptions{
 		persistSecrets: sv.settings.persistSecrets, keepChanges: keepFor(sv.settings.keepChanges, sv.serving),
@@ -118,7 +115,6 @@ func (sv *service) open(ctx context.Context, logger logr.Logger) error {
 	return nil
 }
 
-// run mirrors, logs the state and answers requests until ctx ends.
 func (sv *service) run(ctx context.Context) (err error) {
 	closeServer := sv.serve(klog.FromContext(ctx))
 	defer func() { err = errors.Join(err, closeServer()) }()
@@ -144,7 +140,6 @@ func (sv *service) run(ctx context.Context) (err error) {
 	return err
 }
 
-// noteUnlisted logs the resources whose first list was interrupted by the end of the sync.
 func (sv *service) noteUnlisted(left []source.Collection) {
 	var unlisted []string
 	objects := 0
@@ -161,7 +156,6 @@ func (sv *service) noteUnlisted(left []source.Collection) {
 		input.Some(unlisted), sv.settings.store, command.CountedObjects(objects)))
 }
 
-// noteNothingMirrored logs that the sync was stopped before it started, and whether it leaves a store.
 func (sv *service) noteNothingMirrored() {
 	left := sv.settings.store + " holds what it held"
 	if input.Missing(sv.settings.store) {
@@ -171,7 +165,7 @@ func (sv *service) noteNothingMirrored() {
 }
 
 // serve answers the requests of reading commands on the store's socket. If the socket cannot be created, the sync runs
-// without it.
+// without a socket.
 func (sv *service) serve(logger logr.Logger) (stop func() error) {
 	path := sv.settings.store
 	l, err := source.Listen(path)
@@ -199,10 +193,10 @@ func (sv *service) serve(logger logr.Logger) (stop func() error) {
 const historyBytes = 8 << 20
 
 // servedChanges is how long the file keeps changes for watches that resume after a restart: longer than any API server
-// keeps them.
+// keeps changes.
 const servedChanges = time.Hour
 
-// keepFor returns how long the file keeps changes: as long as the user asked, and at least servedChanges if objects are
+// keepFor returns how long the file keeps changes: the requested time, and at least servedChanges if objects are
 // served.
 func keepFor(asked time.Duration, f serving.Flags) time.Duration {
 	if f.Address == "" {
@@ -218,7 +212,6 @@ func historyOf(f serving.Flags) int {
 	return historyBytes
 }
 
-// serveObjects serves the mirrored objects as a Kubernetes API, if --serve is given.
 func (sv *service) serveObjects(ctx context.Context, m *mirror) error {
 	if sv.port == nil {
 		return nil
@@ -245,7 +238,6 @@ func (sv *service) serveObjects(ctx context.Context, m *mirror) error {
 	return nil
 }
 
-// close closes the network listeners and the store.
 func (sv *service) close() (err error) {
 	if sv.endpoint != nil {
 		err = sv.endpoint.Close()

@@ -15,7 +15,6 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// settings are the settings of a larder sync. They come from its arguments or from a configuration file.
 type settings struct {
 	store          string
 	wanted         []cluster.Wanted
@@ -23,16 +22,14 @@ type settings struct {
 	maxSize        int64
 	keepChanges    time.Duration
 	encryption     *seal.Encryption
-	// the resource names under encryption.resources, each of which must match a mirrored resource
-	seals  []toSeal
-	keyBy  string // the flag or field with which the user names the encryption key, for hints
-	listen string
-	ready  config.Ready
-	// schemas enables storing the server's OpenAPI schemas.
+	// seals are the resource names under encryption.resources, which must match mirrored resources.
+	seals   []toSeal
+	keyBy   string // the flag or field with which the user names the encryption key, for hints
+	listen  string
+	ready   config.Ready
 	schemas bool
 }
 
-// fromArgs returns the settings that the command line gives.
 func (o *syncOptions) fromArgs(args []string) (settings, error) {
 	s := settings{store: o.store.Path, persistSecrets: o.persistSecrets, keepChanges: time.Duration(o.keepChanges),
 		maxSize: int64(o.maxSize), ready: config.ReadyDisk, keyBy: input.ByFlag, schemas: o.schemas}
@@ -99,12 +96,11 @@ func (o *syncOptions) connection(c *config.Config) *cluster.Flags {
 	return o.cluster
 }
 
-// storeOptions returns the options for opening the store.
 func (s settings) storeOptions() store.Options {
 	return store.Options{MaxSize: s.maxSize, Encryption: s.encryption}
 }
 
-// sealing returns the encryption that a configuration sets up; nil if it sets up none, even if LARDER_KEY is set.
+// sealing returns the encryption that a configuration sets up; nil without one, even if LARDER_KEY is set.
 func sealing(c *config.Encryption) (*seal.Encryption, error) {
 	if c == nil {
 		return nil, nil

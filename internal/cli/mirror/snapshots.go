@@ -30,7 +30,6 @@ import (
 	"github.com/larder-dev/larder/snapshot/remote"
 )
 
-// snapshotFlags are the flags with which a sync makes snapshots at intervals.
 type snapshotFlags struct {
 	to             string
 	every          command.AgeValue
@@ -40,8 +39,8 @@ type snapshotFlags struct {
 	lease          string
 }
 
-// Defaults of the snapshot flags. On a busy resource kube-apiserver can resume a watch after two minutes, but not after
-// three. Thirty snapshots cover an hour, enough for the slowest reader.
+// snapshotEvery and snapshotKeepLast are defaults of flags. On a busy resource kube-apiserver can resume a watch after
+// two minutes, but not after three. Thirty snapshots cover an hour, enough for the slowest reader.
 const (
 	snapshotEvery    = 2 * time.Minute
 	snapshotKeepLast = 30
@@ -67,7 +66,7 @@ func (s *snapshotFlags) add(f *pflag.FlagSet) {
 		"with --snapshot-to, of several syncs only the holder of this Lease, `NAMESPACE/NAME`, makes snapshots")
 }
 
-// check fails if a flag has no effect without another flag, or if its value makes no sense.
+// check fails if a flag has no effect without another flag, or has a useless value.
 func (s *snapshotFlags) check(f *pflag.FlagSet) error {
 	if s.to == "" {
 		for _, name := range []string{"to", "every", "keep-last", "keep-daily", "recipients-file", "sign-key", "lease"} {
@@ -91,23 +90,22 @@ func (s *snapshotFlags) check(f *pflag.FlagSet) error {
 	return nil
 }
 
-// maker makes snapshots of a running sync at intervals, and pushes them to a repository.
 type maker struct {
 	flags      snapshotFlags
 	repository *remote.Repository
 	recipients []age.Recipient
 	key        *minisign.PrivateKey
-	// client of the Lease that elects the sync that makes snapshots; nil without a lease
+	// leases is the client of the Lease that elects the sync that makes snapshots; nil without a lease.
 	leases  coordination.LeasesGetter
 	metrics makerMetrics
 
-	// The state at the time of the last snapshot:
-	contact     time.Time // the mirror's last contact with the server at the time of the last snapshot
+	// contact, leftOut and cannotPrune are from the time of the last snapshot. contact is the mirror's last contact with
+	// the server.
+	contact     time.Time
 	leftOut     []string
 	cannotPrune bool
 }
 
-// open returns the maker of snapshots; nil without --snapshot-to.
 func (s *snapshotFlags) open(config *rest.Config) (*maker, error) {
 	if s.to == "" {
 		return nil, nil
@@ -138,7 +136,7 @@ func (s *snapshotFlags) open(config *rest.Config) (*maker, error) {
 	return mk, nil
 }
 
-// Timing of the Lease, with the same values as client-go's controllers use.
+// leaseFor, leaseRenew and leaseRetry have the values of client-go's controllers.
 const (
 	leaseFor   = 15 * time.Second
 	leaseRenew = 10 * time.Second
@@ -151,7 +149,7 @@ func (mk *maker) run(ctx context.Context, m *mirror, path string) {
 	var electing sync.WaitGroup
 	if mk.leases != nil {
 		elector, err := mk.elector()
-		if err != nil { // cannot happen: only invalid constants, which are above, cause an error
+		if err != nil { // cannot happen: only invalid constants cause an error
 			klog.FromContext(ctx).Error(err, "No snapshots are made")
 			return
 		}
@@ -200,13 +198,11 @@ func (mk *maker) elector() (*leaderelection.LeaderElector, error) {
 	})
 }
 
-// identity returns a name that distinguishes this sync from other candidates for the lease.
 func identity() string {
 	host, _ := os.Hostname()
 	return fmt.Sprintf("%s_%d_%d", host, os.Getpid(), time.Now().UnixNano())
 }
 
-// sleep waits for d. It returns false if ctx ends first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -228,7 +224,7 @@ func (m *mirror) whole() bool {
 	return true
 }
 
-// lastContact returns the time of the latest contact that any collection had with the server.
+// lastContact returns the latest contact of any collection with the server.
 func (m *mirror) lastContact() (at time.Time) {
 	for _, c := range m.mirrored() {
 		if c.LastContact.After(at) {
@@ -295,7 +291,6 @@ func (mk *maker) prune(ctx context.Context) {
 	mk.cannotPrune = err != nil
 }
 
-// makerMetrics are the Prometheus metrics about the snapshots of a sync.
 type makerMetrics struct {
 	interval, latest, size, kept prometheus.Gauge
 	failures                     prometheus.Counter
@@ -317,8 +312,8 @@ func newMakerMetrics() makerMetrics {
 	}
 }
 
-// lead records in the metrics whether this process is the one that makes snapshots. It resets the other metrics if it
-// is not, because they would be outdated.
+// lead sets the metrics for a process that makes snapshots (leading) or does not. It resets the other metrics of the
+// latter, because they would be outdated.
 func (m makerMetrics) lead(leading bool, every time.Duration) {
 	if leading {
 		m.interval.Set(every.Seconds())

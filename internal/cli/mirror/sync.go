@@ -20,7 +20,6 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// syncOptions holds the flags of larder sync.
 type syncOptions struct {
 	store          command.StoreFlag
 	config         string
@@ -39,12 +38,11 @@ type syncOptions struct {
 	seed           seedFlags
 	snapshots      snapshotFlags
 	logs           logFlags
-	// all mirrors all resources of the server, except those that exclude names.
+	// all mirrors all resources of the server, except those in exclude.
 	all     bool
 	exclude []string
 }
 
-// NewSync returns larder sync.
 func NewSync(s command.IO) *cobra.Command {
 	o := syncOptions{cluster: cluster.NewFlags()}
 	cmd := &cobra.Command{
@@ -188,8 +186,8 @@ func (o *syncOptions) checkConfig(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// settings returns the settings in the configuration file, or the settings of the arguments if there is no such file.
-// It also returns the configuration, which is nil without a file.
+// settings returns the settings in the configuration file and the configuration, or, without a file, the settings of
+// the arguments.
 func (o *syncOptions) settings(args []string) (settings, *config.Config, error) {
 	if o.config == "" {
 		set, err := o.fromArgs(args)
@@ -240,7 +238,7 @@ func runSync(ctx context.Context, s command.IO, o *syncOptions, args []string) (
 		return err
 	}
 	err = sv.open(ctx, logger)
-	if ctx.Err() != nil && errors.Is(err, ctx.Err()) { // the sync was interrupted, which is no error
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) { // the interruption of a sync is no error
 		sv.noteNothingMirrored()
 		return nil
 	}
@@ -250,9 +248,8 @@ func runSync(ctx context.Context, s command.IO, o *syncOptions, args []string) (
 	return sv.run(ctx)
 }
 
-// endAtHangup makes the context end when the terminal is closed, that is, at the signal SIGHUP, as it does at SIGTERM.
-// If SIGHUP is ignored (nohup), it stays ignored. A second SIGHUP has no effect, because a shell and the kernel may
-// both send the signal.
+// endAtHangup makes the context end when the terminal is closed (SIGHUP), as it does at SIGTERM. If SIGHUP is ignored
+// (nohup), it stays ignored. A second SIGHUP has no effect, because a shell and the kernel may both send the signal.
 func endAtHangup(ctx context.Context) (_ context.Context, release func()) {
 	if signal.Ignored(syscall.SIGHUP) {
 		return ctx, func() {}

@@ -7,8 +7,8 @@ import (
 	"net/url"
 )
 
-// unansweredText returns the same text for every error of a server that does not respond; "" for other errors. While
-// the server is away, the collections retry in turn, so their own errors keep changing.
+// unansweredText returns one text for all errors of a server that does not respond; "" for other errors. While the
+// server is away, the collections retry in turn, so their own errors keep changing.
 func unansweredText(err error) string {
 	var request *url.Error
 	if !errors.As(err, &request) {
@@ -16,7 +16,7 @@ func unansweredText(err error) string {
 	}
 	cause := request.Err
 	var op *net.OpError
-	if errors.As(cause, &op) { // drop the local port from the text, because it differs at each attempt
+	if errors.As(cause, &op) { // the local port differs at each attempt
 		there := *op
 		there.Source = nil
 		cause = &there

@@ -34,7 +34,7 @@ func (m *mirror) Watch(ctx context.Context, q source.WatchQuery, fn func(source.
 		}
 		err := m.File.Watch(ctx, q, fn)
 		if mb.watchable.Err() != nil {
-			// if the informer is ending, report that and not the error of the file that follows from it
+			// If the informer is ending, the error of the file is only a consequence and is not reported.
 			return context.Cause(mb.watchable)
 		}
 		return err
@@ -42,8 +42,7 @@ func (m *mirror) Watch(ctx context.Context, q source.WatchQuery, fn func(source.
 	return m.File.Watch(ctx, q, fn)
 }
 
-// Log implements source.Logger: it reads changelogs. Collections that are only in memory, or not stored yet, have no
-// changelog.
+// Log implements source.Logger. Collections that are only in memory, or not stored yet, have no changelog.
 func (m *mirror) Log(ctx context.Context, q source.LogQuery, fn func(source.Logged) error) (time.Time, error) {
 	for _, mb := range m.all() {
 		if mb.identity.ID() == q.Collection && !mb.informer.Status().Persistent {
@@ -67,7 +66,6 @@ func (mb *member) keepChanges(ctx context.Context, keep time.Duration) {
 	mb.keeps = err == nil && keep > 0
 }
 
-// keptBefore returns the stored state of a collection's changelog; the zero value if the collection has no changelog.
 func keptBefore(ctx context.Context, st *store.Store, id entry.Identity) consumer.Kept {
 	kept, err := st.Kept(ctx, id)
 	if err != nil {
@@ -76,8 +74,8 @@ func keptBefore(ctx context.Context, st *store.Store, id entry.Identity) consume
 	return kept
 }
 
-// logFreed logs that the collection's changelog, kept by an earlier sync, was deleted because this sync keeps no
-// changes. The user may not have intended that.
+// logFreed logs that this sync, which keeps no changes, has deleted the changelog of an earlier sync. The user may not
+// have intended that.
 func (mb *member) logFreed(ctx context.Context, st *store.Store, was consumer.Kept, configured bool) {
 	if was.For == 0 || keptBefore(ctx, st, mb.identity).For > 0 {
 		return

@@ -14,8 +14,6 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestMirrorWatch checks that a watch through a running sync delivers the existing objects and all events while the
-// server changes, with and without a changelog.
 func TestMirrorWatch(t *testing.T) {
 	for _, keep := range []time.Duration{0, time.Hour} {
 		for _, selector := range []string{"", "n=1"} {
@@ -77,8 +75,7 @@ func TestMirrorWatch(t *testing.T) {
 }
 
 // TestMirrorEndsItsWatches checks that the watches of a mirror end before its informers, which wait for the handlers of
-// the watches, and that their error reports the end of the sync. It checks watches of the informer's events and of the
-// changelog.
+// the watches, and that their error reports the end of the sync.
 func TestMirrorEndsItsWatches(t *testing.T) {
 	for _, keep := range []time.Duration{0, time.Hour} {
 		t.Run(fmt.Sprint("keep=", keep), func(t *testing.T) {
@@ -108,8 +105,8 @@ func TestMirrorEndsItsWatches(t *testing.T) {
 	}
 }
 
-// watchOf starts a watch and waits until it has delivered the existing objects. It returns the channel that receives
-// the error with which the watch ends.
+// watchOf starts a watch and waits until it has delivered the existing objects. It returns the channel of the watch's
+// error.
 func watchOf(m *mirror, q source.WatchQuery) <-chan error {
 	ended, listed := make(chan error, 1), make(chan struct{})
 	go func() {

@@ -15,7 +15,7 @@ import (
 type target struct {
 	resource string
 	names    []string
-	// several is true if the command line has more than one target, that is, resource or category.
+	// several says that the command line has more than one target, that is, resource or category.
 	several bool
 }
 
@@ -80,7 +80,7 @@ func targetsOf(args []string) ([]target, error) {
 	return mark(all), nil
 }
 
-// namedTargets parses RESOURCE/NAME arguments. It combines adjacent arguments of the same resource into one target.
+// namedTargets parses RESOURCE/NAME arguments. It combines adjacent arguments with one resource into one target.
 func namedTargets(args []string) ([]target, error) {
 	var all []target
 	for _, arg := range args {
@@ -104,8 +104,8 @@ func mark(all []target) []target {
 	return all
 }
 
-// choose finds the stored collections that answer each target. After an error for one target, it still returns the
-// answers to the others.
+// choose finds the stored collections that answer the targets. After an error for a target, it still returns the other
+// answers.
 func (o *getOptions) choose(stored []source.Collection, targets []target) ([]answer, error) {
 	var all []answer
 	var failed []error

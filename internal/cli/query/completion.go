@@ -22,8 +22,8 @@ func (o *getOptions) completeFormats(
 }
 
 // complete is the shell completion of larder get. It offers resources and categories for the first argument. After a
-// resource it offers names of its objects, and after RESOURCE/NAME more such arguments. Without a store it offers
-// well-known resources.
+// resource it offers names of its objects, and after RESOURCE/NAME more RESOURCE/NAME arguments. Without a store it
+// offers well-known resources.
 func (o *getOptions) complete(
 	cmd *cobra.Command, args []string, toComplete string,
 ) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -56,7 +56,6 @@ func (o *getOptions) complete(
 	return command.WithPrefix(all, toComplete), directive
 }
 
-// names returns the names of stored objects of a resource in the namespace of -n, except those in but.
 func (o *getOptions) names(
 	ctx context.Context, src source.Source, stored []source.Collection, resource string, but []string,
 ) []string {

@@ -19,7 +19,6 @@ import (
 	"github.com/larder-dev/larder/snapshot/diff"
 )
 
-// diffOptions holds the flags of larder diff.
 type diffOptions struct {
 	identity input.IdentityFlag
 	selects  input.SelectFlags
@@ -28,7 +27,6 @@ type diffOptions struct {
 	strict   bool
 }
 
-// NewDiff returns larder diff.
 func NewDiff(s command.IO) *cobra.Command {
 	var o diffOptions
 	cmd := &cobra.Command{
@@ -104,12 +102,12 @@ func runDiff(ctx context.Context, s command.IO, o *diffOptions, args []string) e
 	if err != nil {
 		return err
 	}
-	defer func() { _ = a.Source.Close() }() // the file was only read, so an error of closing it loses nothing
+	defer func() { _ = a.Source.Close() }()
 	b, err := o.open(ctx, s, "B", args[1])
 	if err != nil {
 		return err
 	}
-	defer func() { _ = b.Source.Close() }() // the file was only read, so an error of closing it loses nothing
+	defer func() { _ = b.Source.Close() }()
 	filter, names, err := o.filter(a, b, args[2:])
 	if err != nil {
 		return err
@@ -130,8 +128,8 @@ func runDiff(ctx context.Context, s command.IO, o *diffOptions, args []string) e
 	return nil
 }
 
-// unlistedError returns the error for a resource named on the command line if the first list of its collection in one
-// of the files was never completed.
+// unlistedError returns the error for a resource named on the command line if the first list of its collection was
+// never completed.
 func unlistedError(asked snapshot.Filter, sides ...*compare.Side) error {
 	var errs []error
 	for _, side := range sides {
@@ -157,12 +155,11 @@ func sealedError(asked snapshot.Filter, sides ...*compare.Side) error {
 	return nil
 }
 
-// checkPaths fails if a path given with --ignore is invalid.
 func checkPaths(paths []string) error {
 	return diff.Options{Ignore: paths}.Validate()
 }
 
-// filter returns the filter for the arguments and flags of diff. A resource that only one of the files has is valid.
+// filter returns the filter for the arguments and flags of diff. A resource may be in only one of the files.
 func (o *diffOptions) filter(a, b *compare.Side, args []string) (snapshot.Filter, input.ObjectNames, error) {
 	stored := slices.Concat(a.Status.Collections, b.Status.Collections)
 	for _, arg := range input.SplitArgs(args) {
@@ -179,7 +176,6 @@ func (o *diffOptions) filter(a, b *compare.Side, args []string) (snapshot.Filter
 	return o.selects.FilterObjects(a.Path, args, a.Status.Collections, b.Status.Collections)
 }
 
-// compareError adds a hint to an error of reading one of the files.
 func compareError(err error) error {
 	var of *compare.SideError
 	if errors.As(err, &of) {
@@ -222,8 +218,8 @@ func (o *diffOptions) compare(
 	return report, err
 }
 
-// noteNothing prints a note if the arguments and flags select no objects. If they select encrypted resources, an error
-// reports that instead.
+// noteNothing prints a note if the arguments and flags select no objects. sealed says that an error about encrypted
+// resources replaces the note.
 func (o *diffOptions) noteNothing(s command.IO, r diff.Report, asked snapshot.Filter, sealed bool) {
 	if !asked.Empty() && r.Equal() && r.Same == 0 && !sealed {
 		fmt.Fprintln(s.Err, "note: no object of A or B is selected: nothing was compared")

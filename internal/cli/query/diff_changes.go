@@ -14,7 +14,6 @@ type diffChanges struct {
 	colours bool
 }
 
-// colourOfChange maps each kind of change to its colour.
 var colourOfChange = map[diff.Kind]terminal.Colour{
 	diff.Added: terminal.Green, diff.Removed: terminal.Red,
 	diff.Changed: terminal.Yellow, diff.Replaced: terminal.Yellow,
@@ -33,8 +32,8 @@ func (p *diffChanges) change(c diff.Change) error {
 	return p.fields(compare.ChangedFields(c))
 }
 
-// fields prints the path of each changed field, and its old and new lines below the path. Adjacent fields with the same
-// path are printed below one line.
+// fields prints the path of each changed field, and its old and new lines below the path. Adjacent fields with one path
+// are printed below one line.
 func (p *diffChanges) fields(all []compare.Field) error {
 	for i, f := range all {
 		indent := "  "

@@ -17,7 +17,6 @@ import (
 	"github.com/larder-dev/larder/snapshot/diff"
 )
 
-// TestDiffShowsChangedFields checks the paths of changed fields and their old and new values.
 func TestDiffShowsChangedFields(t *testing.T) {
 	for name, tc := range map[string]struct{ before, after, want string }{
 		"a field of a named item": {
@@ -68,7 +67,6 @@ func TestDiffShowsChangedFields(t *testing.T) {
 	}
 }
 
-// TestDiffInColour checks that old values are red and new values green.
 func TestDiffInColour(t *testing.T) {
 	want := "\x1b[33mchanged pods a/x\x1b[0m\n  \x1b[31m- a: 1\x1b[0m\n  \x1b[32m+ a: 2\x1b[0m\n"
 	if got := changesOf(t, clitest.Pods, "a: 1", "a: 2", true); got != want {
@@ -76,7 +74,6 @@ func TestDiffInColour(t *testing.T) {
 	}
 }
 
-// TestDiffConcealsSecrets checks that changed fields of a Secret are named while their values are concealed.
 func TestDiffConcealsSecrets(t *testing.T) {
 	got := changesOf(t, input.Secrets,
 		"{data: {password: b2xk, same: eA==}, metadata: {annotations: {last: old}, labels: {l: a}}}",
@@ -90,8 +87,6 @@ func TestDiffConcealsSecrets(t *testing.T) {
 	}
 }
 
-// TestDiffConcealsSealed checks that larder diff names changed fields of objects that the store encrypts, and conceals
-// their values.
 func TestDiffConcealsSealed(t *testing.T) {
 	for _, sealed := range []bool{false, true} {
 		conceals := compare.Concealed(snapshot.Collection{
@@ -111,7 +106,6 @@ func TestDiffConcealsSealed(t *testing.T) {
 	}
 }
 
-// changesOf returns the output of larder diff for one object that changed from before to after.
 func changesOf(t *testing.T, r input.Resource, before, after string, colours bool) string {
 	t.Helper()
 	parse := func(text string) *unstructured.Unstructured {
@@ -133,7 +127,6 @@ func changesOf(t *testing.T, r input.Resource, before, after string, colours boo
 	return out.String()
 }
 
-// TestPatchOfASecret checks that the patch of a Secret contains no secret value.
 func TestPatchOfASecret(t *testing.T) {
 	c := diff.Change{
 		Kind:       diff.Changed,

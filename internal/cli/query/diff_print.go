@@ -22,7 +22,7 @@ type diffPrinter interface {
 }
 
 // gaps returns the names ("A", "B") of the files whose collection of a resource is incomplete. An object missing from
-// such a file may still exist.
+// an incomplete collection may still exist.
 type gaps func(entry.Identity) []string
 
 func newDiffPrinter(w io.Writer, format string, colours bool, gaps gaps) diffPrinter {
@@ -36,14 +36,12 @@ func newDiffPrinter(w io.Writer, format string, colours bool, gaps gaps) diffPri
 	return &diffChanges{diffLines: lines, colours: colours}
 }
 
-// diffLines prints one line for each difference between the files.
 type diffLines struct {
 	w io.Writer
 	// lead begins each line; a and b are the paths of the two files.
 	lead, a, b string
 }
 
-// headline returns the line that names a changed object.
 func (p *diffLines) headline(c diff.Change) string {
 	return fmt.Sprintf("%s%s %s %s", p.lead, c.Kind, terminal.OneLine(input.NameOf(c.Collection)), terminal.OneLine(c.Key))
 }
@@ -53,7 +51,6 @@ func (p *diffLines) change(c diff.Change) error {
 	return err
 }
 
-// finish prints the collections that only one of the files has.
 func (p *diffLines) finish(r diff.Report) error {
 	for _, only := range []struct {
 		kind diff.Kind
@@ -71,8 +68,8 @@ func (p *diffLines) finish(r diff.Report) error {
 	return nil
 }
 
-// patchOf returns the JSON merge patch from the old to the new object of a change; nil if the change has none. Values
-// of Secrets and of encrypted resources are replaced by a placeholder.
+// patchOf returns the JSON merge patch from the old to the new object of a change, if any. Values of Secrets and of
+// encrypted resources are replaced by a placeholder.
 func patchOf(c diff.Change) (any, error) {
 	if c.Patch == nil {
 		return nil, nil
@@ -128,7 +125,6 @@ func hideValues(object map[string]any, field string) {
 	}
 }
 
-// diffJSON prints the differences as one JSON document, in which the changes are a list.
 type diffJSON struct {
 	w    io.Writer
 	gaps gaps
@@ -151,16 +147,14 @@ func newObjectJSON(change diff.Kind, r schema.GroupVersionResource, key string) 
 	return o
 }
 
-// diffChange is one changed object in the JSON of larder diff.
 type diffChange struct {
 	objectJSON
-	// Incomplete lists the files, A and B, whose collection of the resource is incomplete. An added or removed object
-	// may only be missing from that collection.
+	// Incomplete lists the files, A and B, whose collection of the resource is incomplete. An added or removed object may
+	// only be missing from that collection.
 	Incomplete []string `json:"incomplete,omitempty"`
 	Patch      any      `json:"patch,omitempty"`
 }
 
-// diffSummary holds the last fields of the JSON document of larder diff.
 type diffSummary struct {
 	Added    int      `json:"added"`
 	Removed  int      `json:"removed"`
@@ -169,8 +163,8 @@ type diffSummary struct {
 	Same     int      `json:"same"`
 	OnlyInA  []string `json:"onlyInA"`
 	OnlyInB  []string `json:"onlyInB"`
-	// Overlaps describes, for each pair of collections with different namespaces or selectors, the part that both
-	// contain and that was compared.
+	// Overlaps describes the compared part of each pair of collections with different namespaces or selectors: the part
+	// that the two collections share.
 	Overlaps []string `json:"overlaps,omitempty"`
 }
 

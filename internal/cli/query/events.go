@@ -23,7 +23,7 @@ type eventPrinter struct {
 	format  string
 	events  bool
 	asked   bool
-	managed bool // print the metadata field managedFields
+	managed bool // prints the metadata field managedFields
 	printed bool
 	// current is the resource of the object printed last. Each resource is printed in a table of its own.
 	current input.Resource
@@ -42,7 +42,7 @@ func newEventPrinter(w io.Writer, s command.IO, o *getOptions, answers []answer)
 	return p, to.begin(answers[0].Choice, p.several)
 }
 
-// event is the JSON and YAML form of an event: kubectl's fields and seq, its number in the changelog.
+// event is the JSON and YAML form of an event: kubectl's fields and seq, the event's number in the changelog.
 type event struct {
 	Object map[string]any   `json:"object"`
 	Seq    uint64           `json:"seq,omitempty"`
@@ -104,7 +104,6 @@ func (p *eventPrinter) document(e event) error {
 	return err
 }
 
-// flush prints the rows of the table that are still buffered.
 func (p *eventPrinter) flush() error {
 	err := p.to.finish()
 	if table, ok := p.to.(*tablePrinter); ok && err == nil {

@@ -36,7 +36,7 @@ func (o *getOptions) noteFields(
 	}
 	for _, r := range selector.Requirements() {
 		if found && r.Operator != selection.NotEquals && r.Value != "" {
-			// the objects found match a value of the field, so the field exists
+			// The objects found match a value of the field, so the field exists.
 			continue
 		}
 		// Kubernetes defines the field for this kind, so it is not misspelled.
@@ -55,7 +55,6 @@ func (o *getOptions) noteFields(
 	return nil
 }
 
-// absent reports whether a collection has objects and no object has the field.
 func (o *getOptions) absent(
 	ctx context.Context, src source.Source, all []source.Collection, field string,
 ) (bool, error) {
@@ -69,7 +68,7 @@ func (o *getOptions) absent(
 		var unreadable *source.UnreadableError
 		switch err := src.Entries(ctx, q, func(entry.Entry) error { return input.ErrEnough }); {
 		case errors.Is(err, input.ErrEnough), errors.As(err, &unreadable):
-			// stopped early or at an unreadable object: the field may exist
+			// The read stopped early or at an unreadable object: the field may exist.
 			return false, nil
 		case err != nil:
 			return false, err

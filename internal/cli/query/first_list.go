@@ -12,10 +12,8 @@ import (
 )
 
 const (
-	// firstListWithin limits how long a reading command waits for the first list of a new sync.
 	firstListWithin = time.Minute
-	// firstListEvery is the interval at which a reading command polls the status of a sync in its first list.
-	firstListEvery = 100 * time.Millisecond
+	firstListEvery  = 100 * time.Millisecond
 )
 
 // afterFirstList returns the status of a store. If a sync is listing a requested resource for the first time, it waits
@@ -38,7 +36,7 @@ func afterFirstList(ctx context.Context, s command.IO, src source.Source, target
 		select {
 		case <-ctx.Done():
 			return status, ctx.Err()
-		case <-enough: // stop waiting: a note then says that the list is incomplete
+		case <-enough: // a note then says that the list is incomplete
 			return status, nil
 		case <-time.After(firstListEvery):
 		}
@@ -46,7 +44,6 @@ func afterFirstList(ctx context.Context, s command.IO, src source.Source, target
 	return status, err
 }
 
-// firstLists returns the requested resources whose first list is running and has not failed.
 func firstLists(stored []source.Collection, targets []target) []input.Resource {
 	var waiting []source.Collection
 	for _, c := range stored {

@@ -31,7 +31,6 @@ func (l *listing) Status(context.Context) (source.Status, error) {
 	}}, nil
 }
 
-// TestWaitsForTheFirstList checks that get waits for the first list of the requested resources, unless it has an error.
 func TestWaitsForTheFirstList(t *testing.T) {
 	for name, tc := range map[string]struct {
 		sync    *listing

@@ -19,7 +19,6 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// getOptions holds the flags of larder get.
 type getOptions struct {
 	from           input.FromFlag
 	print          printFlags
@@ -34,7 +33,6 @@ type getOptions struct {
 	eventsAsked    bool // the user set --output-watch-events, so templates and custom columns print events, too
 }
 
-// NewGet returns larder get.
 func NewGet(s command.IO) *cobra.Command {
 	o := getOptions{print: newPrintFlags()}
 	cmd := &cobra.Command{
@@ -68,13 +66,10 @@ Nothing is coloured, so NO_COLOR changes nothing.`,
 	return cmd
 }
 
-// eventsFlag is the flag of get -w and watch that prints the type of each event.
 const eventsFlag = "output-watch-events"
 
-// defaultNamespace is the default of -n in get and watch.
 const defaultNamespace = "default"
 
-// addFlags adds the flags that get and watch share.
 func (o *getOptions) addFlags(cmd *cobra.Command) {
 	o.from.Add(cmd)
 	o.print.add(cmd)
@@ -110,7 +105,7 @@ func runGet(ctx context.Context, s command.IO, o *getOptions, args []string) err
 	if src == nil {
 		return err
 	}
-	defer func() { _ = src.Close() }() // the file was only read, so an error of closing it loses nothing
+	defer func() { _ = src.Close() }()
 	answers, unlisted := o.listed(answers)
 	if err = errors.Join(err, unlisted); len(answers) == 0 {
 		return err
@@ -129,7 +124,7 @@ func (o *getOptions) open(ctx context.Context, s command.IO, targets []target) (
 	}
 	status, err := afterFirstList(ctx, s, src, targets)
 	if err != nil {
-		_ = src.Close() // the file was only read, so an error of closing it loses nothing
+		_ = src.Close()
 		return nil, nil, input.ReadError(o.from.Path, err)
 	}
 	answers, err := o.choose(status.Collections, targets)
@@ -143,8 +138,8 @@ func (o *getOptions) open(ctx context.Context, s command.IO, targets []target) (
 	return src, answers, err
 }
 
-// listed returns the answers whose collections were listed. The error is about the other answers, whose first list was
-// never completed.
+// listed returns the answers whose collections were listed. The error is about answers whose first list was never
+// completed.
 func (o *getOptions) listed(answers []answer) ([]answer, error) {
 	var errs []error
 	rest := slices.DeleteFunc(slices.Clone(answers), func(a answer) bool {
@@ -167,12 +162,10 @@ func (o *getOptions) printAllFreshness(s command.IO, answers []answer) {
 	}
 }
 
-// one reports whether the command line requests exactly one object, by its name.
 func one(targets []target) bool {
 	return len(targets) == 1 && len(targets[0].names) == 1 && !targets[0].several
 }
 
-// printFreshness prints to standard error how old the data of an answer is, and its notes.
 func (a answer) printFreshness(s command.IO) {
 	for _, c := range a.Collections {
 		fmt.Fprintln(s.Err, freshness(s, a.Resource, c, len(a.Collections) > 1))
@@ -182,7 +175,6 @@ func (a answer) printFreshness(s command.IO) {
 	}
 }
 
-// getting is one run of larder get: it prints the answers to all targets of the command line.
 type getting struct {
 	o       *getOptions
 	s       command.IO
@@ -196,7 +188,7 @@ type getting struct {
 	damaged source.UnreadableError
 }
 
-// run prints the objects of all answers. It fails if an object requested by name was not found.
+// run prints the objects of all answers. It fails if a named object was not found.
 func (g *getting) run(ctx context.Context, answers []answer) error {
 	kinds := map[schema.GroupVersionResource]bool{}
 	for _, a := range answers {
@@ -236,13 +228,13 @@ func (g *getting) broken(err error) error {
 	return errors.Join(input.ReadError(g.o.from.Path, err), g.flush())
 }
 
-// objects prints the objects of one answer. After a damaged or missing object it continues, and records the error for
-// the end of the command.
+// objects prints the objects of one answer. After a damaged or missing object it continues, and keeps the error for the
+// end of the command.
 func (g *getting) objects(ctx context.Context, a answer) error {
 	for _, q := range g.o.queries(a) {
 		before := g.found
 		_, names := g.printer.(*namePrinter)
-		// read keys only; if the kind is unknown, objects are read for their kind
+		// Names need only keys. If the kind is unknown, objects are read for their kind.
 		q.KeysOnly = names && q.collection.Kind != ""
 		q.OmitManagedFields = !g.o.print.showsManagedFields()
 		err := source.Objects(ctx, g.src, q.collection, q.Query, func(u *unstructured.Unstructured) error {
@@ -262,7 +254,7 @@ func (g *getting) objects(ctx context.Context, a answer) error {
 	return nil
 }
 
-// nothing prints that there are no objects, and a hint if other namespaces have some.
+// nothing prints that no objects were found, and a hint if other namespaces have objects.
 func (g *getting) nothing(ctx context.Context, answers []answer) {
 	if g.o.inOneNamespace(answers) {
 		fmt.Fprint(g.s.Err, g.o.nothingIn(), g.o.otherNamespacesHint(ctx, g.src, answers))
@@ -271,7 +263,6 @@ func (g *getting) nothing(ctx context.Context, answers []answer) {
 	fmt.Fprintln(g.s.Err, "No resources found")
 }
 
-// collectionQuery is a query for objects of one collection, with the collection itself.
 type collectionQuery struct {
 	source.Query
 	collection source.Collection
@@ -299,7 +290,6 @@ func (o *getOptions) queries(a answer) []collectionQuery {
 // bookmark arrives every minute.
 const contactEvery = 2 * time.Minute
 
-// freshness returns the line that says how old the data of a collection is.
 func freshness(s command.IO, r input.Resource, c source.Collection, withScope bool) string {
 	what := r.String()
 	if withScope {
@@ -324,7 +314,7 @@ func freshness(s command.IO, r input.Resource, c source.Collection, withScope bo
 	case c.Live.Uncommitted:
 		from = "from disk; the running sync cannot write to it"
 	case c.Live.Source == string(informer.Live) && !c.LastContact.IsZero():
-		// a live sync has seen no change since its last contact with the server
+		// A live sync has not heard from the server for more than contactEvery.
 		from, heard = "live from the running sync",
 			"which last heard the server "+command.AgeOf(s.Now(), c.LastContact)+" ago"
 	case c.Live.Source == string(informer.Live):

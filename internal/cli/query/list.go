@@ -11,7 +11,6 @@ import (
 	"github.com/larder-dev/larder/internal/cli/input"
 )
 
-// eachPrinter prints each object with a printer of cli-runtime, one after the other.
 type eachPrinter struct {
 	w  io.Writer
 	to printers.ResourcePrinter

@@ -72,7 +72,6 @@ func kubectlPrinter(format string) printers.ResourcePrinter {
 	return &printers.YAMLPrinter{}
 }
 
-// TestListsEqualKubectl checks that streamed lists equal the output of kubectl's printers for the whole list.
 func TestListsEqualKubectl(t *testing.T) {
 	for _, format := range []string{"json", "yaml"} {
 		for n := range 4 {
@@ -118,7 +117,7 @@ func TestManagedFields(t *testing.T) {
 		for _, single := range []bool{true, false} {
 			u := widget("ns", "w", time.Hour)
 			u.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "somebody"}})
-			// Like kubectl: templates and custom columns see managedFields, too.
+			// Like kubectl, templates and custom columns see managedFields, too.
 			want := strings.Contains(format, "=")
 			text := printAll(t, withOutput(format), single, false, clitest.Widgets, u.DeepCopy())
 			if got := strings.Contains(text, "somebody"); got != want {
@@ -194,7 +193,7 @@ func TestNamesAndTables(t *testing.T) {
 }
 
 // TestOrderOfFlowSchemas checks that FlowSchemas are printed by precedence, like kubectl, unless --sort-by gives
-// another order. The next resource of the same command is sorted by name.
+// another order. The next resource of the command is sorted by name.
 func TestOrderOfFlowSchemas(t *testing.T) {
 	flows := clitest.Widgets
 	flows.GroupVersionResource = schema.GroupVersionResource{Group: "flowcontrol.apiserver.k8s.io", Version: "v1",
@@ -262,8 +261,8 @@ func TestSeveralTables(t *testing.T) {
 	}
 }
 
-// TestTableStreams checks that a long table is printed while objects are read. It buffers only the rows that determine
-// the column widths, and prints one header.
+// TestTableStreams checks that a long table is printed while objects are read. Only the rows that determine the column
+// widths are buffered.
 func TestTableStreams(t *testing.T) {
 	var out bytes.Buffer
 	f := newPrintFlags()

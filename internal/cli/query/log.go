@@ -13,7 +13,6 @@ import (
 	"github.com/larder-dev/larder/internal/config"
 )
 
-// logOptions holds the flags of larder log.
 type logOptions struct {
 	identity input.IdentityFlag
 	selects  input.SelectFlags
@@ -22,7 +21,6 @@ type logOptions struct {
 	ignore   []string
 }
 
-// NewLog returns larder log.
 func NewLog(s command.IO) *cobra.Command {
 	var o logOptions
 	cmd := &cobra.Command{
@@ -94,8 +92,8 @@ func runLog(ctx context.Context, s command.IO, o *logOptions, args []string) err
 	return o.ofStore(ctx, s, files[0], args, since)
 }
 
-// moment is the value of larder log --since, from which changes are printed: a time, or a position in a changelog. If
-// both are zero, it means the beginning of the changelog.
+// moment is the value of larder log --since, from which changes are printed: a time, or a position in a changelog. The
+// zero value means the beginning of the changelog.
 type moment struct {
 	at     time.Time
 	cursor *since
@@ -121,5 +119,4 @@ func parseMoment(text string, now time.Time) (moment, error) {
 			"that larder watch has printed", text)
 }
 
-// errNothing returns the error for a file that stores none of the selected resources.
 func errNothing(path string) error { return fmt.Errorf("%s stores nothing of that", path) }

@@ -18,7 +18,6 @@ import (
 	"github.com/larder-dev/larder/snapshot/diff"
 )
 
-// logFile is one file in the series of files that larder log compares.
 type logFile struct {
 	path   string
 	src    source.Source
@@ -26,7 +25,6 @@ type logFile struct {
 	at     time.Time
 }
 
-// series prints the differences between each file and the next one in a series.
 func (o *logOptions) series(ctx context.Context, s command.IO, paths, args []string, since time.Time) error {
 	key, err := o.identity.Key.Encryption()
 	if err != nil {
@@ -35,7 +33,7 @@ func (o *logOptions) series(ctx context.Context, s command.IO, paths, args []str
 	var files []logFile
 	defer func() {
 		for _, f := range files {
-			_ = f.src.Close() // the file was only read, so an error of closing it loses nothing
+			_ = f.src.Close()
 		}
 	}()
 	var stored [][]source.Collection
@@ -57,8 +55,8 @@ func (o *logOptions) series(ctx context.Context, s command.IO, paths, args []str
 		to = s.Terminal()
 	}
 	out := bufio.NewWriterSize(to, 1<<16)
-	// the error for encrypted resources that were not compared, from the first file that has some; all else is
-	// compared
+	// sealed is the error for encrypted resources that were not compared, from the first file that has some. All other
+	// resources are compared.
 	var sealed error
 	for i, b := range files[1:] {
 		if b.at.Before(since) {
@@ -75,7 +73,6 @@ func (o *logOptions) series(ctx context.Context, s command.IO, paths, args []str
 	return command.Flushed(cmp.Or(err, sealed), out)
 }
 
-// step prints the differences between two successive files of a series.
 func (o *logOptions) step(
 	ctx context.Context, s command.IO, out *bufio.Writer, a, b *compare.Side, at time.Time, filter snapshot.Filter,
 	names input.ObjectNames,
@@ -111,7 +108,6 @@ func (o *logOptions) printer(w io.Writer, s command.IO, a, b *compare.Side, at t
 	return &diffChanges{lines, s.Colours}
 }
 
-// logJSON prints each changed object as one line of JSON.
 type logJSON struct {
 	w          io.Writer
 	time, file string

@@ -28,13 +28,12 @@ var kindOf = map[source.EventType]diff.Kind{
 	source.Added: diff.Added, source.Modified: diff.Changed, source.Deleted: diff.Removed,
 }
 
-// ofStore prints the changes in the changelog of a store.
 func (o *logOptions) ofStore(ctx context.Context, s command.IO, path string, args []string, since moment) error {
 	src, status, err := o.identity.DescribePath(ctx, s, path)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = src.Close() }() // the file was only read, so an error of closing it loses nothing
+	defer func() { _ = src.Close() }()
 	logger, ok := src.(source.Logger)
 	if !ok {
 		return command.WithHint(command.Usagef("%s is a snapshot, of one moment", path),
@@ -78,14 +77,13 @@ func (o *logOptions) ofStore(ctx context.Context, s command.IO, path string, arg
 	return command.Flushed(err, out)
 }
 
-// collect returns the changes of all chosen collections, oldest first.
 func (o *logOptions) collect(
 	ctx context.Context, s command.IO, logger source.Logger, path string, chosen []source.Collection, since moment,
 	names input.ObjectNames,
 ) (changes []source.LoggedOf, err error) {
 	defer s.Busy("reading")()
 	var without []source.Collection
-	// labels of collections whose changelog begins after --since, by the time of that beginning
+	// late has the labels of collections whose changelog begins after --since, by the time of that beginning.
 	late := map[string][]string{}
 	q := source.LogQuery{Since: since.at, Selector: o.selects.Labels, Fields: o.selects.Fields}
 	if since.cursor != nil {
@@ -125,7 +123,6 @@ func (o *logOptions) collect(
 	}), nil
 }
 
-// loggedJSON is one change in the JSON of larder log.
 type loggedJSON struct {
 	Time string `json:"time,omitempty"`
 	objectJSON
@@ -136,8 +133,7 @@ type loggedJSON struct {
 	File   string        `json:"file,omitempty"`
 }
 
-// loggedField is a changed field in the JSON of larder log: its path, and its old and new value as lines of YAML. One
-// of them may be empty.
+// loggedField is a changed field in the JSON of larder log. Old and New are lines of YAML.
 type loggedField struct {
 	Path string `json:"path"`
 	Old  string `json:"old,omitempty"`

@@ -19,7 +19,6 @@ var objectFormats = []string{
 	"go-template", "go-template-file", "template", "templatefile", "jsonpath", "jsonpath-as-json", "jsonpath-file",
 }
 
-// objectPrinter returns the printer of whole objects for a format such as json or jsonpath={.metadata.name}.
 func (f *printFlags) objectPrinter(format string) (printers.ResourcePrinter, error) {
 	var p printers.ResourcePrinter
 	switch strings.ToLower(format) {

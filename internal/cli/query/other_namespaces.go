@@ -24,7 +24,7 @@ func (o *getOptions) otherNamespaces(ctx context.Context, src source.Source, a a
 		if name != "" {
 			q.Fields = "metadata.name=" + name
 		}
-		// errors are ignored: the hint leaves out namespaces with unreadable objects
+		// Errors are ignored: the hint leaves out namespaces with unreadable objects.
 		_ = src.Entries(ctx, q, func(e entry.Entry) error {
 			if ns, _ := input.SplitKey(e.Key); len(found) == 0 || found[len(found)-1] != ns {
 				found = append(found, ns)
@@ -45,12 +45,10 @@ func (o *getOptions) missing(ctx context.Context, src source.Source, a answer, n
 	return err
 }
 
-// inOneNamespace reports whether the answers contain only objects of the requested namespace.
 func (o *getOptions) inOneNamespace(answers []answer) bool {
 	return !o.all && !slices.ContainsFunc(answers, func(a answer) bool { return !a.Resource.Namespaced })
 }
 
-// otherNamespacesHint returns a hint that names other namespaces with objects of the answers, or "" without any.
 func (o *getOptions) otherNamespacesHint(ctx context.Context, src source.Source, answers []answer) string {
 	var found []string
 	hint := inNamespaces
@@ -68,13 +66,12 @@ func (o *getOptions) otherNamespacesHint(ctx context.Context, src source.Source,
 	return ""
 }
 
-// nothingIn returns kubectl's message that the requested namespace has no such objects.
 func (o *getOptions) nothingIn() string {
 	return fmt.Sprintf("No resources found in %s namespace.\n", o.namespace)
 }
 
-// noteOtherNamespaces prints a hint if the watched namespace has no objects and others have: the watch might stay
-// silent for ever.
+// noteOtherNamespaces prints a hint if only namespaces other than the watched namespace have objects: the watch might
+// stay silent for ever.
 func (o *watchOptions) noteOtherNamespaces(ctx context.Context, s command.IO, src source.Source, answers []answer) {
 	there := func(a answer) bool { return o.there(ctx, src, a) }
 	if !o.print.table() || o.ignoreNotFound || !o.inOneNamespace(answers) || slices.ContainsFunc(answers, there) {
@@ -85,7 +82,7 @@ func (o *watchOptions) noteOtherNamespaces(ctx context.Context, s command.IO, sr
 	}
 }
 
-// there reports whether an answer's collections contain the object with the given name, readable or not.
+// there reports whether an answer's collections contain the named object, readable or not.
 func (o *getOptions) there(ctx context.Context, src source.Source, a answer) bool {
 	return slices.ContainsFunc(o.queries(a), func(q collectionQuery) bool {
 		q.KeysOnly = true
@@ -93,7 +90,6 @@ func (o *getOptions) there(ctx context.Context, src source.Source, a answer) boo
 	})
 }
 
-// namedIn returns a hint that names the other namespaces in which an object of the requested name was found.
 func namedIn(found []string) string {
 	if len(found) == 1 {
 		return fmt.Sprintf("there is one in the namespace %s: -n %[1]s", found[0])
@@ -101,7 +97,6 @@ func namedIn(found []string) string {
 	return fmt.Sprintf("there are some in the namespaces %s: name one with -n", strings.Join(found, ", "))
 }
 
-// inNamespaces returns a hint that names the other namespaces in which objects were found.
 func inNamespaces(found []string) string {
 	if len(found) == 1 {
 		return fmt.Sprintf("there are some in the namespace %s: -n %[1]s; -A asks for all namespaces", found[0])

@@ -32,7 +32,7 @@ type printFlags struct {
 	showKind      bool
 	labels        []string
 	sortBy        string
-	// watched is true if the command prints changes as they arrive. Only such a command has the format -o changes.
+	// watched says that the command prints changes as they arrive. Only a watching command has the format -o changes.
 	watched bool
 }
 
@@ -40,7 +40,6 @@ func newPrintFlags() printFlags {
 	return printFlags{output: formatTable, allowMissing: true}
 }
 
-// Output formats other than those that print whole objects.
 const (
 	formatTable       = "table"
 	formatWide        = "wide"
@@ -48,7 +47,6 @@ const (
 	formatColumnsFile = "custom-columns-file"
 )
 
-// formats returns every value that the flag -o accepts.
 func (f *printFlags) formats() []string {
 	all := append([]string{formatTable, formatWide, formatColumns, formatColumnsFile}, objectFormats...)
 	if f.watched {
@@ -75,12 +73,10 @@ func (f *printFlags) add(cmd *cobra.Command) {
 		"sort by the field that a JSONPath `EXPRESSION` names, as in {.metadata.name}; holds all objects in memory")
 }
 
-// table reports whether the output is a table for people.
 func (f *printFlags) table() bool {
 	return f.format() == formatTable || f.format() == formatWide
 }
 
-// showsManagedFields reports whether the output format may print the metadata field managedFields.
 func (f *printFlags) showsManagedFields() bool {
 	switch strings.ToLower(f.format()) {
 	case formatTable, formatWide, "name", "json", "yaml":
@@ -113,7 +109,7 @@ func (f *printFlags) check() error {
 	return nil
 }
 
-// printer returns the printer for the flags. single is true if one object was requested by name: JSON, YAML and
+// printer returns the printer for the flags. single says that one object was requested by name: JSON, YAML and
 // templates then print the object alone, not in a List.
 func (f *printFlags) printer(s command.IO, single, allNamespaces bool) (printer, error) {
 	by, err := newSortField(f.sortBy)
@@ -133,7 +129,6 @@ func (f *printFlags) printer(s command.IO, single, allNamespaces bool) (printer,
 	return p, nil
 }
 
-// plain returns the printer of a format other than a table.
 func (f *printFlags) plain(s command.IO, single bool) (printer, error) {
 	name, value, _ := strings.Cut(f.format(), "=")
 	if value == "" {

@@ -21,7 +21,6 @@ type since struct {
 // startOver is the hint to watch from the beginning. Its arguments are the resource and the store.
 const startOver = "start over with: larder get %s -w --from %s"
 
-// parseSince parses a value of --since. It returns nil for "".
 func parseSince(text string) (*since, error) {
 	if text == "" {
 		return nil, nil
@@ -50,7 +49,6 @@ func (s *since) of(path string, r input.Resource, c source.Collection) error {
 		startOver, r, path)
 }
 
-// cursorOf returns the value of --since for the given change number (seq) in the collection's changelog.
 func cursorOf(c source.Collection, seq uint64) string {
 	cursor := strconv.FormatUint(seq, 10)
 	if c.Changes != nil && c.Changes.Feed != "" {

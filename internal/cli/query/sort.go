@@ -19,7 +19,6 @@ import (
 // bracesAndDot matches the accepted notations of a JSONPath for --sort-by: a.b, .a.b, {a.b} and {.a.b}.
 var bracesAndDot = regexp.MustCompile(`^\{\.?([^{}]+)\}$|^\.?([^{}]+)$`)
 
-// relaxedPath returns a path, in any notation that --sort-by accepts, as a JSONPath template.
 func relaxedPath(path string) (string, error) {
 	found := bracesAndDot.FindStringSubmatch(path)
 	if found == nil {
@@ -40,13 +39,11 @@ func parsePath(path string) (*jsonpath.JSONPath, error) {
 	return j, nil
 }
 
-// sortField is the field by which --sort-by sorts.
 type sortField struct {
 	name string
 	path *jsonpath.JSONPath
 }
 
-// newSortField parses the value of --sort-by. It returns nil for "".
 func newSortField(field string) (*sortField, error) {
 	if field == "" {
 		return nil, nil
@@ -96,7 +93,7 @@ func (k *sortKeys) order(by *sortField) ([]int, error) {
 	return order, nil
 }
 
-// compareKeys compares JSON values: numbers by value, and strings by value if both are quantities such as 100Mi.
+// compareKeys compares JSON values: numbers by value, and strings by value if they are quantities such as 100Mi.
 func compareKeys(a, b any) (int, error) {
 	if a == nil || b == nil {
 		return boolOrder(a != nil, b != nil), nil

@@ -33,7 +33,7 @@ type tablePrinter struct {
 	asked         *sortField // the field of --sort-by; nil without the flag
 	allNamespaces bool
 
-	// the field by which rows are sorted: asked, or by default the server's order; nil sorts by key
+	// by is the field by which rows are sorted: asked, or by default the server's order; nil sorts by key.
 	by      *sortField
 	columns *columns.Columns
 	table   printers.ResourcePrinter
@@ -116,7 +116,6 @@ func firstLines(cells []any) {
 	}
 }
 
-// print prints the rows that are still buffered.
 func (p *tablePrinter) print() error {
 	if len(p.rows) == 0 {
 		return nil
@@ -129,7 +128,6 @@ func (p *tablePrinter) print() error {
 	return p.w.Flush()
 }
 
-// end prints the remaining rows of the current resource's table.
 func (p *tablePrinter) end() error {
 	if p.by != nil && len(p.rows) > 0 {
 		order, err := p.keys.order(p.by)

@@ -17,7 +17,6 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// watchOptions holds the flags of larder watch, which include those of larder get.
 type watchOptions struct {
 	getOptions
 	since string
@@ -27,7 +26,6 @@ type watchOptions struct {
 	changes bool
 }
 
-// NewWatch returns larder watch.
 func NewWatch(s command.IO) *cobra.Command {
 	o := watchOptions{getOptions: getOptions{print: newPrintFlags()}}
 	o.print.watched = true
@@ -73,7 +71,7 @@ get -w.`,
 	cmd.Flags().Lookup("from").Usage = "the `FILE` of the store to watch, also while larder sync holds it (required, or " +
 		command.StoreVariable + ")"
 	cmd.Flags().StringVar(&o.since, "since", "", "first print the changes after this `SEQ`")
-	// watch rejects the flag; it exists for a better error message than "unknown flag"
+	// The flag --sort-by exists for a better error message than "unknown flag": watch rejects it.
 	_ = cmd.Flags().MarkHidden("sort-by")
 	cmd.Flags().BoolVar(&o.events, eventsFlag, true,
 		"print the type of each event with its object; if the flag is given, -o of templates and columns gets events, too, "+
@@ -105,7 +103,7 @@ func runWatch(ctx context.Context, s command.IO, o *watchOptions, args []string)
 	if src == nil {
 		return err
 	}
-	defer func() { _ = src.Close() }() // the file was only read, so an error of closing it loses nothing
+	defer func() { _ = src.Close() }()
 	switch {
 	case err != nil:
 		return err
@@ -153,13 +151,12 @@ func runWatch(ctx context.Context, s command.IO, o *watchOptions, args []string)
 	return w.run(ctx, s, all)
 }
 
-// watched is a collection that larder watch watches, with the collections chosen for the same target.
+// watched is a collection that larder watch watches, with the collections chosen for the target on the command line.
 type watched struct {
 	collectionQuery
 	input.Choice
 }
 
-// printTo creates the printer of the watch's events.
 func (w *watching) printTo(s command.IO, answers []answer) (err error) {
 	to := s.Out
 	if w.o.changes && s.Colours {
@@ -183,14 +180,13 @@ func (o *watchOptions) notFound(ctx context.Context, src source.Source, a answer
 	return o.missing(ctx, src, a, a.names[0])
 }
 
-// watching runs the watches of one command: one watch for each collection.
 type watching struct {
 	o       *watchOptions
 	watcher source.Watcher
 	since   *since
 
 	mu      sync.Mutex
-	out     *bufio.Writer // buffered standard output; guarded by mu
+	out     *bufio.Writer // standard output; guarded by mu
 	printer eventSink     // prints events to out; guarded by mu
 }
 
@@ -233,7 +229,7 @@ func (w *watching) run(ctx context.Context, s command.IO, queries []watched) err
 	return err
 }
 
-// one watches one collection, and records in at which event was printed last.
+// one watches one collection. at receives the seq of the last printed event.
 func (w *watching) one(ctx context.Context, s command.IO, q watched, at *reached) error {
 	begun := false
 	list := w.o.list || w.o.changes && w.since == nil
@@ -249,14 +245,13 @@ func (w *watching) one(ctx context.Context, s command.IO, q watched, at *reached
 		if e.Type == source.Bookmark {
 			if !begun {
 				begun = true
-				// On a file without a changelog the watch ends after the list, so it does not print that it is
-				// watching.
+				// On a file without a changelog the watch ends after the list, so it does not print that it is watching.
 				if _, still := w.watcher.(*source.File); !still || e.Seq > 0 {
 					fmt.Fprintln(s.Err, watchingFrom(q.Resource, e.Seq))
 				}
 			}
 			if listed = listed || e.Listed; listed || at.printed > 0 {
-				// no value to resume from is recorded until the list of existing objects is complete
+				// Until the list of existing objects is complete, the watch has no value to resume from.
 				at.printed = max(at.printed, e.Seq)
 			}
 			if err := w.flush(); err != nil {
@@ -277,8 +272,8 @@ func (w *watching) one(ctx context.Context, s command.IO, q watched, at *reached
 	})
 }
 
-// printEvent prints an event. With -o changes, the existing objects are only recorded for comparison with later states,
-// unless the user asked for them.
+// printEvent prints an event. -o changes prints the existing objects only if the user asked for them, but compares
+// later states with them.
 func (w *watching) printEvent(q watched, e source.Event, object *unstructured.Unstructured, listed bool) error {
 	if p, ok := w.printer.(*changePrinter); ok && !listed && !w.o.list {
 		p.note(q, e.Type, object)
@@ -303,7 +298,6 @@ func watchingFrom(r input.Resource, seq uint64) string {
 	return fmt.Sprintf("%s: watching from seq %d", r, seq)
 }
 
-// printCursor prints the value of --since with which a later watch can resume after this one.
 func (w *watching) printCursor(s command.IO, q watched, reached uint64) {
 	c := q.collection
 	switch {
@@ -316,7 +310,6 @@ func (w *watching) printCursor(s command.IO, q watched, reached uint64) {
 	}
 }
 
-// explain adds a hint, such as how to resume, to the error that ended a watch.
 func (w *watching) explain(err error, q watched, reached uint64) error {
 	path, c := w.o.from.Path, q.collection
 	var gone *consumer.SinceError

@@ -11,13 +11,10 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// formatChanges is the format of watch that prints changed fields.
 const formatChanges = "changes"
 
-// eventSink prints the events of a watch.
 type eventSink interface {
 	print(of watched, t source.EventType, seq uint64, u *unstructured.Unstructured) error
-	// flush prints the events that are still buffered.
 	flush() error
 }
 
@@ -32,7 +29,6 @@ func newChangePrinter(w io.Writer, colours bool) *changePrinter {
 	return &changePrinter{diffChanges{diffLines{w: w}, colours}, map[string]map[string]any{}}
 }
 
-// colourOfEvent maps event types to colours.
 var colourOfEvent = map[source.EventType]terminal.Colour{
 	source.Added: terminal.Green, source.Deleted: terminal.Red, source.Modified: terminal.Yellow,
 }
@@ -49,7 +45,7 @@ func (p *changePrinter) print(of watched, t source.EventType, _ uint64, u *unstr
 	return p.fields(compare.Fields(before, compared(u), compare.Concealed(of.collection.Saved())))
 }
 
-// note records the current state of an object and returns the state recorded before.
+// note stores the current state of an object and returns its previous state.
 func (p *changePrinter) note(
 	of watched, t source.EventType, u *unstructured.Unstructured,
 ) (before map[string]any, known bool) {
@@ -65,7 +61,6 @@ func (p *changePrinter) note(
 
 func (p *changePrinter) flush() error { return nil }
 
-// compared returns an object without the fields that change with every write, such as the resourceVersion.
 func compared(u *unstructured.Unstructured) map[string]any {
 	for _, field := range []string{"managedFields", "resourceVersion", "generation"} {
 		unstructured.RemoveNestedField(u.Object, "metadata", field)
@@ -73,7 +68,6 @@ func compared(u *unstructured.Unstructured) map[string]any {
 	return u.Object
 }
 
-// keyOf returns NAMESPACE/NAME of an object, or NAME for a cluster-scoped one.
 func keyOf(u *unstructured.Unstructured) string {
 	if ns := u.GetNamespace(); ns != "" {
 		return ns + "/" + u.GetName()

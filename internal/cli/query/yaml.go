@@ -9,7 +9,6 @@ import (
 	"github.com/larder-dev/larder/internal/cli/command"
 )
 
-// yamlPrinter prints each object as a YAML document, with separators between them.
 func yamlPrinter() printers.ResourcePrinter {
 	printed := false
 	return printers.ResourcePrinterFunc(func(obj runtime.Object, w io.Writer) error {

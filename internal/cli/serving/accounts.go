@@ -33,8 +33,8 @@ func (s *storedAccounts) Authenticate(r *http.Request) (access.User, bool, error
 	return accounts.Authenticate(r)
 }
 
-// current returns the verifier of tokens for the currently stored keys. If the keys cannot be read, it returns the
-// verifier of the previous keys.
+// current returns the verifier of tokens for the stored keys. If the keys cannot be read, it returns the previous
+// verifier.
 func (s *storedAccounts) current(ctx context.Context) *access.ServiceAccounts {
 	stored, err := facts.ReadKeys(ctx, s.facts)
 	s.mu.Lock()

@@ -36,7 +36,6 @@ func newSigner(t *testing.T) signer {
 
 const issuer = "https://cluster.example"
 
-// keys returns the key in the form of the document with a cluster's keys that a store keeps.
 func (s signer) keys(t *testing.T) []byte {
 	t.Helper()
 	set, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: s.key.Public(), KeyID: "k", Algorithm: "ES256"}}})
@@ -50,7 +49,6 @@ func (s signer) keys(t *testing.T) []byte {
 	return data
 }
 
-// token returns a token of the service account monitoring/agent, signed with the key.
 func (s signer) token(t *testing.T) string {
 	t.Helper()
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: s.key, KeyID: "k"}}, nil)

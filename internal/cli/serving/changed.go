@@ -13,7 +13,6 @@ import (
 	"github.com/larder-dev/larder/serve/page"
 )
 
-// changed returns the callback with which the page reads the changelogs of the served collections.
 func (p *Port) changed(s Served) func(context.Context, page.ChangesQuery) (page.Record, error) {
 	return func(ctx context.Context, asked page.ChangesQuery) (page.Record, error) {
 		status, err := s.Status(ctx)
@@ -57,12 +56,10 @@ func (p *Port) changed(s Served) func(context.Context, page.ChangesQuery) (page.
 	}
 }
 
-// kinds maps the event types of a changelog to the words that the page shows.
 var kinds = map[source.EventType]string{
 	source.Added: page.Added, source.Modified: page.Changed, source.Deleted: page.Removed,
 }
 
-// logOf returns f if the file has a changelog, and nil otherwise.
 func logOf(ctx context.Context, f *source.File) (source.Logger, error) {
 	status, err := f.Status(ctx)
 	if err != nil || !slices.ContainsFunc(status.Collections, func(c source.Collection) bool { return c.Changes != nil }) {

@@ -18,15 +18,14 @@ import (
 	"github.com/larder-dev/larder/snapshot/diff"
 )
 
-// Limits of the comparison that the page shows: the number of differences, the total bytes of their fields, and the
-// lines of one value.
+// mostDifferences, mostFieldBytes and mostFieldLines bound the comparison on the page: the number of differences, the
+// total bytes of their fields, and the lines of one value.
 const (
 	mostDifferences = 5000
 	mostFieldBytes  = 8 << 20
 	mostFieldLines  = 100
 )
 
-// Compared is the comparison of the served file with an older one.
 type Compared struct {
 	a, b   *compare.Side
 	hidden []string // messages about resources that the comparison leaves out, with the reason
@@ -34,7 +33,7 @@ type Compared struct {
 	result *page.Comparison
 }
 
-// NewCompared compares the served file b with the older file a, as larder diff does. secrets is true if Secrets and
+// NewCompared compares the served file b with the older file a, as larder diff does. secrets says that Secrets and
 // encrypted resources are served; otherwise the comparison leaves these resources out. Their values are never shown.
 func NewCompared(a, b *compare.Side, secrets bool) *Compared {
 	c := &Compared{a: a, b: b}
@@ -56,7 +55,7 @@ func NewCompared(a, b *compare.Side, secrets bool) *Compared {
 	return c
 }
 
-// compare implements page.Options.Compare, which returns the comparison. It must not be called concurrently.
+// compare implements page.Options.Compare. It must not be called concurrently.
 func (c *Compared) compare(ctx context.Context) (page.Comparison, error) {
 	if c.result != nil {
 		return *c.result, nil
@@ -85,7 +84,6 @@ func (c *Compared) compare(ctx context.Context) (page.Comparison, error) {
 	return out, nil
 }
 
-// notes returns the notes that larder diff prints, and the collections that only one of the files has.
 func (c *Compared) notes(r diff.Report) (notes []string) {
 	for _, only := range []struct {
 		of   string
@@ -127,8 +125,7 @@ func pageChange(d diff.Change) page.Change {
 	return one
 }
 
-// joined returns the lines of a value as one text. It keeps at most mostFieldLines lines, followed by the number of the
-// others.
+// joined returns the lines of a value as one text. After mostFieldLines lines it has only the number of further lines.
 func joined(lines []string) string {
 	if more := len(lines) - mostFieldLines; more > 0 {
 		lines = append(lines[:mostFieldLines:mostFieldLines], fmt.Sprintf("… %d more lines", more))
@@ -147,7 +144,6 @@ func (c *Compared) sides(ctx context.Context, r page.Ref) (a, b string, err erro
 	return a, b, err
 }
 
-// compared opens the file that --compare names, to compare the served file with it. closeA closes the file.
 func (o *serveOptions) compared(
 	ctx context.Context, s command.IO, served source.Source,
 ) (c *Compared, closeA func() error, err error) {

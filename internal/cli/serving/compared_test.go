@@ -20,8 +20,6 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// side creates a store of ConfigMaps and Secrets that all have the same value, and opens it as one side of a
-// comparison.
 func side(t *testing.T, name, path, value string, objects int) *compare.Side {
 	t.Helper()
 	st, err := store.Open(filepath.Join(t.TempDir(), path), store.Options{})
@@ -61,7 +59,6 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// TestComparedSecrets checks that a comparison has no value of a Secret, and without --serve-secrets no Secret at all.
 func TestComparedSecrets(t *testing.T) {
 	const before, after = "c2VjcmV0LWJlZm9yZQ==", "c2VjcmV0LWFmdGVy"
 	for _, secrets := range []bool{false, true} {
@@ -105,8 +102,6 @@ func TestComparedSecrets(t *testing.T) {
 	}
 }
 
-// TestComparedIsBounded checks that the page receives at most mostDifferences differences, while the counts include
-// all.
 func TestComparedIsBounded(t *testing.T) {
 	const objects = mostDifferences + 7
 	c := NewCompared(side(t, "A", "a.db", "before", objects), side(t, "B", "b.db", "after", objects), false)

@@ -10,9 +10,8 @@ import (
 	"github.com/larder-dev/larder/serve"
 )
 
-// Flags are the flags that say where and to whom objects are served.
 type Flags struct {
-	// Address is the HOST:PORT to serve at. If it is empty, nothing is served.
+	// Address is the HOST:PORT to serve at; empty serves nothing.
 	Address    string
 	Kubeconfig string
 	hosts      []string
@@ -23,7 +22,7 @@ type Flags struct {
 	offline    string
 	narrow     bool
 	memory     command.SizeValue
-	// Secrets is true if Secrets and other resources that the store encrypts are served, too.
+	// Secrets says that Secrets and other resources that the store encrypts are served, too.
 	Secrets bool
 	// Forward sends requests that larder cannot answer to the API server. Only larder sync has this flag.
 	Forward bool
@@ -58,7 +57,6 @@ func (f *Flags) Add(flags *pflag.FlagSet, what string) {
 		"also serve Secrets and other resources that a store seals")
 }
 
-// leastMemory is the smallest accepted value of --serve-memory, in bytes.
 const leastMemory = 16 << 20
 
 // Check fails for an invalid flag, and brings addresses into a canonical form.
@@ -81,7 +79,6 @@ func (f *Flags) Check() (err error) {
 	return nil
 }
 
-// CheckUnused fails if flags about serving are given without --serve, so that they would have no effect.
 func (f *Flags) CheckUnused(flags *pflag.FlagSet) error {
 	if f.Address != "" {
 		return nil

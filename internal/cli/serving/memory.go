@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// baseMemory is the memory that a sync needs without clients, and connectionMemory the memory for each client
-	// connection, in bytes.
+	// baseMemory is the memory, in bytes, that a sync needs without clients, and connectionMemory the memory for each
+	// client connection.
 	baseMemory       = 64 << 20
 	connectionMemory = 80 << 10
 )
@@ -37,7 +37,7 @@ func limitMemory(budget int64) {
 func CgroupLimit(root string) (limit int64) {
 	groups, err := os.ReadFile(filepath.Join(root, "proc/self/cgroup"))
 	if err != nil {
-		return 0 // there is no such file on systems other than Linux
+		return 0 // there is no proc/self/cgroup on systems other than Linux
 	}
 	for line := range strings.Lines(string(groups)) {
 		part := strings.SplitN(strings.TrimSpace(line), ":", 3) // a line such as 0::/system.slice/larder.service
@@ -52,7 +52,7 @@ func CgroupLimit(root string) (limit int64) {
 		default:
 			continue
 		}
-		// the lowest limit counts, because a parent's limit applies to its children, too
+		// The lowest limit counts, because a parent's limit applies to its children, too.
 		for group := path.Clean("/" + part[2]); ; group = path.Dir(group) {
 			text, err := os.ReadFile(filepath.Join(root, at, group, file))
 			n, notNumber := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)

@@ -9,7 +9,7 @@ import (
 )
 
 // TestCgroupLimit checks that the lowest memory limit among the process's control groups is found, in versions 1 and 2,
-// and also inside a container, where the path of the group does not exist. Without a limit the result is 0.
+// and also inside a container, where the path of the group does not exist.
 func TestCgroupLimit(t *testing.T) {
 	for name, tt := range map[string]struct {
 		files map[string]string

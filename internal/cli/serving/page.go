@@ -15,14 +15,13 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// The words with which the page says what is served: a running mirror, a store or a snapshot.
+// ofMirror, ofStore and ofSnapshot are the page's words for the served content.
 const (
 	ofMirror   = "mirror"
 	ofStore    = "store"
 	ofSnapshot = "snapshot"
 )
 
-// pageOptions returns the callbacks with which the page reads status, changes and comparison.
 func (p *Port) pageOptions(s Served) page.Options {
 	o := page.Options{Status: func(ctx context.Context) (page.Status, error) {
 		status, err := s.Status(ctx)
@@ -42,8 +41,8 @@ func (p *Port) pageOptions(s Served) page.Options {
 	return o
 }
 
-// pageStatus converts a status into the form that the page shows. secrets is true if Secrets and encrypted resources
-// are served.
+// pageStatus converts a status into the form that the page shows. secrets says that Secrets and encrypted resources are
+// served.
 func pageStatus(now time.Time, s source.Status, secrets bool) page.Status {
 	st := page.Status{File: s.Store, Of: ofStore, Version: source.Version(), Now: now, Bytes: s.Bytes, Error: s.Error}
 	if i := s.Snapshot; i != nil {

@@ -31,30 +31,27 @@ import (
 // name is the name of the user and of the context in the kubeconfig that a port writes.
 const name = "larder"
 
-// Options says at which address and to which users a Port serves.
 type Options struct {
 	Flags
 	// Upstream is the API server that authenticates and authorizes users other than the owner of the kubeconfig; nil
 	// without an API server.
 	Upstream *rest.Config
-	// Directory holds the certificates. Temporary is true if the directory is removed at exit; new certificates in it
-	// are then not logged.
+	// Directory holds the certificates. Temporary says that the directory is removed at exit; its new certificates are
+	// then not logged.
 	Directory string
 	Temporary bool
 }
 
-// Port is the server of the Kubernetes API at one address. Create it with Listen.
 type Port struct {
 	// URL is the address of the port. Config is the content of a kubeconfig for the port; Serve sets it.
 	URL    string
 	Config kubeconfig.Config
-	// Memory is the memory budget that all responses of the port share.
 	Memory *serve.Memory
 
 	o        Options
-	token    string // the bearer token in the kubeconfig
+	token    string // bearer token in the kubeconfig
 	listener net.Listener
-	handler  *serve.Handler // answers the requests; nil before Serve
+	handler  *serve.Handler // nil before Serve
 	server   *listener.Server
 	running  sync.WaitGroup
 }
@@ -115,8 +112,8 @@ func (o *Options) hostPort(addr net.Addr) string {
 	return net.JoinHostPort(host, port)
 }
 
-// reuseToken reuses the token in the kubeconfig that an earlier process has written. It rejects a token that another
-// program wrote, such as a token for the API server: its owner would then have larder's own access to everything.
+// reuseToken reuses the token in the kubeconfig that an earlier process has written. It rejects a token of another
+// program, such as a token for the API server: its owner would then have larder's own access to everything.
 func (p *Port) reuseToken(logger logr.Logger) error {
 	path := p.o.Kubeconfig
 	if err := kubeconfig.Check(path, name); err != nil {
@@ -135,25 +132,20 @@ func (p *Port) reuseToken(logger logr.Logger) error {
 	return nil
 }
 
-// Served is the content, such as a mirror or a file, that a Port serves.
 type Served struct {
 	Source serve.Source
-	// Facts are the stored documents with facts about the API server, such as the keys of its service accounts. May be
-	// nil.
+	// Facts are the stored documents with facts about the API server, such as the keys of its service accounts, or nil.
 	Facts facts.Documents
-	// Notes, Snapshots and Metrics are passed on to the HTTP handler; see serve.Options.
+	// Notes, Snapshots and Metrics are passed to the HTTP handler; see serve.Options.
 	Notes     func(entry.Info) []entry.Note
 	Snapshots http.Handler
 	Metrics   http.Handler
-	// Status returns the status of the served content, which the page shows.
-	Status func(context.Context) (source.Status, error)
-	// Log reads the changelog of the served file; nil without a changelog.
-	Log source.Logger
-	// Compared is the comparison with an older file that the page shows; nil without one.
+	Status    func(context.Context) (source.Status, error)
+	Log       source.Logger
+	// Compared is the comparison with an older file that the page shows, or nil.
 	Compared *Compared
 }
 
-// Serve starts to answer requests in the background, until Close.
 func (p *Port) Serve(ctx context.Context, s Served) error {
 	logger := klog.FromContext(ctx)
 	limitMemory(int64(p.o.memory))
@@ -219,13 +211,12 @@ type guards struct {
 	users  []access.Authenticator
 	own    access.Authenticator // authenticates users whose credentials the API server does not know
 	rights access.Authorizer
-	// reports whether a resource is confidential, as returned by serve.Withheld
+	// withheld reports whether a resource is confidential; see serve.Withheld.
 	withheld func(context.Context, schema.GroupResource) (bool, error)
-	// the CAs that sign client certificates; nil without --client-ca-file
+	// authorities returns the CAs that sign client certificates; nil without --client-ca-file.
 	authorities func() *x509.CertPool
 }
 
-// guards reads the files that the flags name and builds the authenticators and authorizers. src is the served source.
 func (p *Port) guards(src serve.Source, logger logr.Logger) (g guards, err error) {
 	o := &p.o
 	g.withheld = serve.Withheld(src)
@@ -255,7 +246,6 @@ func (p *Port) guards(src serve.Source, logger logr.Logger) (g guards, err error
 	return g, nil
 }
 
-// put builds the HTTP handler and the server of a port.
 func (p *Port) put(
 	s Served, g guards, certificates *listener.Certificates, logger logr.Logger,
 ) (*serve.Handler, *listener.Server, error) {
@@ -296,7 +286,6 @@ func (p *Port) put(
 	return h, listener.NewServer(page.Files(guarded), certificates.Config(g.authorities), access.Limits{}, logger), nil
 }
 
-// Page returns the URL of the web page that shows the served content to people.
 func (p *Port) Page() string { return p.URL + "/" }
 
 // PageWithToken returns the URL of the web page with the kubeconfig's token, which signs the user in with read access
@@ -306,7 +295,6 @@ func (p *Port) PageWithToken() string { return p.Page() + "#token=" + p.token }
 // Kubeconfig returns the path of the kubeconfig that Serve has written; "" if it has written none.
 func (p *Port) Kubeconfig() string { return p.o.Kubeconfig }
 
-// Close ends all requests to the port and waits until their handlers have returned.
 func (p *Port) Close() error {
 	if p.handler == nil {
 		return p.listener.Close()

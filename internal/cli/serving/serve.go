@@ -18,15 +18,13 @@ import (
 	"github.com/larder-dev/larder/serve/access/kubeconfig"
 )
 
-// serveOptions holds the flags of larder serve.
 type serveOptions struct {
 	from    input.FromFlag
 	flags   Flags
 	compare string
-	keys    []string // the public keys given with --signed-by
+	keys    []string // public keys given with --signed-by
 }
 
-// NewServe returns larder serve.
 func NewServe(s command.IO) *cobra.Command {
 	var o serveOptions
 	cmd := &cobra.Command{
@@ -93,8 +91,8 @@ func run(ctx context.Context, s command.IO, so *serveOptions, args []string) (er
 	defer func() { err = errors.Join(err, os.RemoveAll(directory)) }()
 	o := Options{Flags: so.flags, Directory: filepath.Join(directory, "tls"), Temporary: true}
 	if o.Kubeconfig != "" {
-		// keep the certificate authority beside the kubeconfig, so that clients that copied its certificate still
-		// trust the port after a restart
+		// The certificate authority is kept beside the kubeconfig, so that clients that copied its certificate still trust
+		// the port after a restart.
 		o.Directory, o.Temporary = o.Kubeconfig+".tls", false
 	}
 	if o.Address == "" {
@@ -143,7 +141,7 @@ func (p *Port) pageLine(terminal bool) string {
 }
 
 // servedOf returns the content of an open file in the form that a Port serves. Keys of service accounts in a snapshot
-// are used only if the snapshot's signature was verified: otherwise its author could sign tokens with them.
+// are used only if the snapshot's signature was verified: otherwise the snapshot's author could sign tokens with them.
 func servedOf(ctx context.Context, src source.Source, path string) (Served, error) {
 	switch src := src.(type) {
 	case *source.Snapshot:

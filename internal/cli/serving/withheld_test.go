@@ -38,7 +38,7 @@ func TestAllResourcesExcludeSealed(t *testing.T) {
 	}
 	path, saved := filepath.Join(dir, "s.db"), filepath.Join(dir, "saved.larder")
 	fill(t, path, options(schema.GroupResource{Resource: "configmaps"}))
-	st, err := store.Open(path, options()) // opened with the default, which encrypts only Secrets
+	st, err := store.Open(path, options()) // the default encrypts only Secrets
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,6 @@ func identity(kind string) entry.Identity {
 		Representation: entry.Unstructured}
 }
 
-// fill creates a store with complete, empty collections of ConfigMaps and Pods.
 func fill(t *testing.T, path string, o store.Options) {
 	t.Helper()
 	i, err := store.NewImport(t.Context(), path, store.ImportOptions{Store: o})

@@ -16,7 +16,6 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// exportOptions holds the flags of larder snapshot export.
 type exportOptions struct {
 	from    input.FromFlag
 	selects input.SelectFlags
@@ -81,7 +80,7 @@ func (o *exportOptions) run(ctx context.Context, s command.IO, to string, args [
 	if err != nil {
 		return err
 	}
-	defer func() { _ = src.Close() }() // the file was only read, so an error of closing it loses nothing
+	defer func() { _ = src.Close() }()
 	filter, err := o.selects.Filter(o.from.Path, args, st.Collections)
 	if err != nil {
 		return err
@@ -104,7 +103,6 @@ func (o *exportOptions) run(ctx context.Context, s command.IO, to string, args [
 	return nil
 }
 
-// left says in which state a failed or interrupted export leaves the directory.
 func (o *exportOptions) left(to string) string {
 	if to == exportLines {
 		return ""
@@ -132,13 +130,12 @@ func (o *exportOptions) export(
 	return o.files(ctx, e, to)
 }
 
-// files exports each object to a YAML file in the directory.
 func (o *exportOptions) files(ctx context.Context, e *exporting, dir string) error {
 	d, err := yamldir.Open(dir)
 	if err != nil {
 		return unusableDir(dir, err)
 	}
-	// every file in the directory has been closed already, so this error loses nothing
+	// Every file in the directory has been closed already, so an error of closing the directory loses nothing.
 	defer func() { _ = d.Close() }()
 	if err := e.run(ctx, yamlExport{d}); err != nil {
 		return err
@@ -150,7 +147,6 @@ func (o *exportOptions) files(ctx context.Context, e *exporting, dir string) err
 	return err
 }
 
-// lines exports each object as a line of JSON to standard output.
 func (o *exportOptions) lines(ctx context.Context, e *exporting) error {
 	out := bufio.NewWriterSize(e.s.Out, 1<<16)
 	err := command.Flushed(e.run(ctx, lineExport{out}), out)

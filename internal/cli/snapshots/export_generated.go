@@ -32,7 +32,7 @@ func leaveOutGenerated(object map[string]any) {
 		leaveOut(o, setByClients(o))
 	}
 	if finalizers, ok := o.at("metadata", "finalizers").([]any); ok {
-		// removes the finalizers that exist only while an object is being deleted
+		// Two finalizers exist only while an object is being deleted.
 		finalizers = slices.DeleteFunc(finalizers, func(f any) bool { return f == "foregroundDeletion" || f == "orphan" })
 		if o.child("metadata")["finalizers"] = finalizers; len(finalizers) == 0 {
 			o.remove("metadata", "finalizers")
@@ -65,7 +65,6 @@ func leaveOutOfJob(o content, _ fieldSets) {
 	}
 }
 
-// leaveOutOfService removes the cluster IPs and node ports of a Service that the API server has allocated.
 func leaveOutOfService(o content, byClients fieldSets) {
 	spec := o.child("spec")
 	if byClients.have("spec", "clusterIPs") || spec["clusterIP"] == "None" {
@@ -91,8 +90,9 @@ func leaveOutOfService(o content, byClients fieldSets) {
 }
 
 // leaveOutOfPod removes generated fields of a Pod: the node, unless a client has set it or the Pod is a mirror Pod of
-// the kubelet; fields that admission plugins compute from priority and runtime classes, because they refuse them once
-// the classes have changed; the volume with the token; and ephemeral containers, which a new Pod must not have.
+// the kubelet; fields that admission plugins compute from priority and runtime classes, because the plugins refuse
+// these fields once the classes have changed; the volume with the token; and ephemeral containers, which a new Pod must
+// not have.
 func leaveOutOfPod(o content, byClients fieldSets) {
 	spec := o.child("spec")
 	if o.at("metadata", "annotations", "kubernetes.io/config.mirror") == nil && !byClients.have("spec", "nodeName") {
@@ -106,7 +106,7 @@ func leaveOutOfPod(o content, byClients fieldSets) {
 		volume, _ := v.(map[string]any)
 		name, _ := volume["name"].(string)
 		return volume["projected"] != nil && strings.HasPrefix(name, "kube-api-access-") ||
-			// token volumes of clusters before Kubernetes 1.22, which were Secrets
+			// In clusters before Kubernetes 1.22 the token volumes were Secrets.
 			volume["secret"] != nil && account != "" && strings.HasPrefix(name, account+"-token-")
 	}
 	volumes, _ := spec["volumes"].([]any)
@@ -129,7 +129,6 @@ func leaveOutOfPod(o content, byClients fieldSets) {
 	}
 }
 
-// removeItems removes the items of a list for which remove returns true, and the whole list once it is empty.
 func removeItems(parent map[string]any, field string, remove func(item any) bool) {
 	items, _ := parent[field].([]any)
 	if kept := slices.DeleteFunc(items, remove); len(kept) > 0 {
@@ -159,7 +158,7 @@ func leaveOutOfVolume(o content, _ fieldSets) {
 }
 
 // leaveOutOfSecret removes the generated token from a ServiceAccount's Secret, because a controller generates a new
-// one.
+// token.
 func leaveOutOfSecret(o content, _ fieldSets) {
 	if o["type"] != "kubernetes.io/service-account-token" {
 		return
@@ -174,7 +173,7 @@ func leaveOutOfSecret(o content, _ fieldSets) {
 	o.removeAnnotations("kubernetes.io/service-account.uid")
 }
 
-// leaveOutOfSigningRequest removes the user who made a CertificateSigningRequest, because the API server sets it.
+// leaveOutOfSigningRequest removes the author of a CertificateSigningRequest, because the API server sets it.
 func leaveOutOfSigningRequest(o content, _ fieldSets) {
 	for _, field := range []string{"username", "uid", "groups", "extra"} {
 		o.remove("spec", field)
@@ -182,7 +181,7 @@ func leaveOutOfSigningRequest(o content, _ fieldSets) {
 }
 
 // asOldEvent converts an Event that a client has written as v1, and that was read as events.k8s.io/v1, back to v1. The
-// API events.k8s.io/v1 returns such Events but rejects them in a create.
+// API events.k8s.io/v1 returns v1 Events but rejects them in a create.
 func asOldEvent(o content, _ fieldSets) {
 	if o["eventTime"] != nil {
 		return
@@ -200,17 +199,15 @@ func asOldEvent(o content, _ fieldSets) {
 	}
 }
 
-// content is an object decoded from JSON, or a map in one.
 type content map[string]any
 
-// at returns the value at a path of field names; nil if there is none.
 func (o content) at(path ...string) any {
-	// the value is nil if a parent is not a map, so the error is ignored
+	// The value is nil if a parent is not a map, so the error is ignored.
 	v, _, _ := unstructured.NestedFieldNoCopy(o, path...)
 	return v
 }
 
-// child returns the map at a path of field names. If there is none it returns nil, from which reading and deleting is
+// child returns the map at a path of field names. Without a map it returns nil, from which reading and deleting is
 // safe.
 func (o content) child(path ...string) map[string]any {
 	m, _ := o.at(path...).(map[string]any)
@@ -226,7 +223,7 @@ func (o content) removeAnnotations(names ...string) {
 	}
 }
 
-// fieldSets is a list of sets of fields, each in the form of FieldsV1 in managedFields.
+// fieldSets is a list of sets of fields in the form of FieldsV1 in managedFields.
 type fieldSets []content
 
 // setByClients returns the sets of fields in managedFields that clients have set. It ignores fields set through
@@ -246,7 +243,7 @@ func setByClients(o content) fieldSets {
 	return all
 }
 
-// have reports whether one of the sets contains the field at a path of field names.
+// have reports whether a set contains the field at a path of field names.
 func (f fieldSets) have(path ...string) bool {
 	keys := make([]string, len(path))
 	for i, name := range path {
@@ -255,7 +252,7 @@ func (f fieldSets) have(path ...string) bool {
 	return f.contain(keys...)
 }
 
-// contain reports whether one of the sets contains a path of keys in FieldsV1 notation, such as f:spec.
+// contain reports whether a set contains a path of keys in FieldsV1 notation, such as f:spec.
 func (f fieldSets) contain(keys ...string) bool {
 	return slices.ContainsFunc(f, func(set content) bool {
 		_, ok, _ := unstructured.NestedFieldNoCopy(set, keys...)

@@ -11,7 +11,7 @@ import (
 )
 
 // TestLeaveOutGenerated checks which fields an export leaves out because a new object cannot have them (velero#6711),
-// and which it keeps because a client has set them.
+// and which fields it keeps because a client has set them.
 func TestLeaveOutGenerated(t *testing.T) {
 	for _, tc := range []struct{ name, object, want string }{
 		{"job", `{apiVersion: batch/v1, kind: Job, metadata: {name: j, uid: u, labels: {app: x, controller-uid: u,
@@ -92,7 +92,7 @@ func TestLeaveOutGenerated(t *testing.T) {
 			}
 			want := parse(tc.want)
 			if meta, ok := want["metadata"].(map[string]any); ok {
-				// exports never have these metadata fields, so they are removed from the expected object
+				// Exports never have these metadata fields, so they are removed from the expected object.
 				delete(meta, "uid")
 				delete(meta, "managedFields")
 			}

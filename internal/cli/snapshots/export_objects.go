@@ -16,7 +16,6 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// exporting is the state of one run of larder snapshot export.
 type exporting struct {
 	s       command.IO
 	src     snapshot.Source
@@ -26,14 +25,13 @@ type exporting struct {
 	// superseded holds the collections of which nothing is exported, because other collections of the resource are more
 	// reliable (see overlaps).
 	superseded map[entry.Identity]bool
-	// done is called when all records have been read. Then absent prints the objects that the file lacks, and after
-	// that notes are printed.
+	// done is called when all records have been read. Then absent prints the objects that the file lacks, and after that
+	// notes are printed.
 	done, absent func()
 	notes        []string
 	exported     []snapshot.Collection
 }
 
-// exportTo is the destination of exported objects: files or JSON lines.
 type exportTo interface {
 	object(c snapshot.Collection, object map[string]any) error
 }
@@ -71,7 +69,6 @@ func (e *exporting) run(ctx context.Context, to exportTo) error {
 	return errors.Join(missing...)
 }
 
-// isMissing reports whether err says that blocks of a snapshot were skipped.
 func isMissing(err error) bool {
 	var missing *snapshot.MissingError
 	return errors.As(err, &missing)
@@ -91,7 +88,6 @@ func (e *exporting) noteNewer(c snapshot.Collection, all []snapshot.Collection) 
 	}
 }
 
-// printResult prints the notes about objects and collections that were not exported.
 func (e *exporting) printResult() {
 	e.done()
 	e.absent()
@@ -175,7 +171,6 @@ func (e *exporting) exportForm(u *unstructured.Unstructured, c snapshot.Collecti
 	return object
 }
 
-// lineExport writes each object as one line of JSON.
 type lineExport struct{ w io.Writer }
 
 func (l lineExport) object(_ snapshot.Collection, object map[string]any) error {

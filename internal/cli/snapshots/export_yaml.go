@@ -11,28 +11,24 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// yamlExport writes each exported object to a YAML file of its own.
 type yamlExport struct{ dir *yamldir.Dir }
 
-// object implements exportTo.
 func (y yamlExport) object(c snapshot.Collection, object map[string]any) error {
 	u := unstructured.Unstructured{Object: object}
 	path := yamldir.Path(u.GetNamespace(), c.Identity.GroupResource().String(), u.GetName())
 	text, err := command.ToYAML(object)
 	if err != nil {
-		// the error does not wrap its cause, which may quote the object's content
+		// The error does not wrap its cause, which may quote the object's content.
 		return fmt.Errorf("%s cannot be written as YAML", path)
 	}
 	return y.dir.Put(path, text)
 }
 
-// nothingExported returns the error for an export that would contain no objects.
 func nothingExported(from string) error {
 	return command.WithHint(fmt.Errorf("nothing of %s is selected for the export", from),
 		"check the resources, -n, -l and --field-selector; larder status --from %s lists what there is", from)
 }
 
-// unusableDir returns the error for a directory to which objects cannot be exported.
 func unusableDir(dir string, err error) error {
 	hint := "name a directory that you may write to, or one that is not there yet"
 	if errors.Is(err, yamldir.ErrNotEmpty) {

@@ -17,7 +17,6 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// saveLive saves a snapshot of the resources of a live cluster.
 func (o *saveOptions) saveLive(
 	ctx context.Context, s command.IO, path string, args []string, so snapshot.SaveOptions,
 ) (snapshot.Saved, error) {
@@ -39,7 +38,7 @@ func (o *saveOptions) saveLive(
 		return snapshot.Saved{}, err
 	}
 	if so.Header.ClusterID, err = conn.ClusterID(ctx); ctx.Err() != nil {
-		// after an interruption, only the interruption is reported
+		// After an interruption, only the interruption is reported.
 		return snapshot.Saved{}, ctx.Err()
 	} else if err != nil {
 		fmt.Fprintf(s.Err,
@@ -55,14 +54,14 @@ func (o *saveOptions) saveLive(
 			"kubectl explain: %v\n", err)
 	}
 	saved, err := snapshot.SaveServer(ctx, lists, path, so)
-	if err != nil && errors.Is(err, conn.Failed) { // the list failed at the server, so explain the server's error
+	if err != nil && errors.Is(err, conn.Failed) { // the list failed at the server
 		err = cluster.ServerError(err, "")
 	}
 	return saved, err
 }
 
-// learn requests facts about the server (version, OpenAPI schemas, keys) for a snapshot. Facts that the server does not
-// provide are missing from the result.
+// learn requests facts about the server (version, OpenAPI schemas, keys) for a snapshot. It omits facts that the server
+// does not provide.
 func (o *saveOptions) learn(
 	ctx context.Context, conn *cluster.Connection, lists []snapshot.Listing, clusterID string,
 ) (facts.Memory, error) {

@@ -13,22 +13,22 @@ import (
 
 // overlaps decides which collection an object is exported from when several collections of its resource may contain it.
 // A believed collection is complete and has whole objects (see believed): objects of its namespaces that only another
-// collection has are deleted or outdated. Of several believed collections the one with the latest contact wins. Objects
-// outside their namespaces come from the first collection that is exported.
+// collection has are deleted or outdated. Of several believed collections the collection with the latest contact wins.
+// Objects outside their namespaces come from the first collection that is exported.
 //
 // Collections must be passed to takes in the order of exportedFirst, each before its records are read.
 type overlaps struct {
 	resource schema.GroupResource
-	// whole holds the namespaces of the believed collections of the current resource that were exported so far; "" is
-	// all namespaces. A believed collection is complete: objects missing from it do not exist.
+	// whole holds the namespaces of the exported believed collections of the current resource; "" is all namespaces. A
+	// believed collection is complete: objects missing from it do not exist.
 	whole []string
-	// unread holds keys of objects that believed (complete) collections of the current resource contain and that could
-	// not be decoded.
+	// unread holds keys of objects that believed (complete) collections of the current resource contain and that could not
+	// be decoded.
 	unread map[string]bool
 	// exported holds keys of objects of the current resource that were exported from collections that are not believed,
 	// that is, not complete.
 	exported map[string]bool
-	// last is true if the current collection is the last one of its resource.
+	// last says that the current collection is the last of its resource.
 	last bool
 	// superseded holds the collections of which nothing is exported, because complete collections replace them.
 	superseded map[entry.Identity]bool
@@ -42,7 +42,7 @@ func believed(c snapshot.Collection) bool {
 }
 
 // exportedFirst orders collections by resource. Of one resource, complete collections (see believed) come first, and
-// then those with the latest contact with the server.
+// then collections with the latest contact with the server.
 func exportedFirst(a, b snapshot.Collection) int {
 	rank := func(c snapshot.Collection) int {
 		if believed(c) {
@@ -55,8 +55,8 @@ func exportedFirst(a, b snapshot.Collection) int {
 		cmp.Compare(a.Identity.String(), b.Identity.String()))
 }
 
-// takes begins the export of a collection, and reports whether its objects may be exported. If not, it records the
-// collection as superseded.
+// takes begins the export of a collection, and reports whether its objects may be exported. Otherwise it adds the
+// collection to superseded.
 func (o *overlaps) takes(c snapshot.Collection) bool {
 	if r := c.Identity.GroupResource(); o.exported == nil || r != o.resource {
 		o.resource, o.whole, o.unread, o.exported = r, nil, map[string]bool{}, map[string]bool{}
@@ -72,7 +72,6 @@ func (o *overlaps) takes(c snapshot.Collection) bool {
 	return false
 }
 
-// takesKey reports whether the object with this key is to be exported from the current collection.
 func (o *overlaps) takesKey(key string) bool {
 	if o.unread[key] {
 		return true
@@ -81,11 +80,10 @@ func (o *overlaps) takesKey(key string) bool {
 	return !o.exported[key] && !slices.Contains(o.whole, "") && (namespace == "" || !slices.Contains(o.whole, namespace))
 }
 
-// took records what became of an object of collection c: if decoded is true it was exported; otherwise it could not be
-// decoded.
+// took handles an object of collection c: if decoded is true it was exported; otherwise it could not be decoded.
 func (o *overlaps) took(c snapshot.Collection, key string, decoded bool) {
 	switch {
-	case o.last: // no other collection of this resource follows, so nothing need be recorded
+	case o.last: // no other collection of this resource follows
 	case !decoded && believed(c):
 		o.unread[key] = true
 	case decoded:
@@ -96,7 +94,6 @@ func (o *overlaps) took(c snapshot.Collection, key string, decoded bool) {
 	}
 }
 
-// end records that all records of collection c have been read.
 func (o *overlaps) end(c snapshot.Collection) {
 	if believed(c) {
 		o.whole = append(o.whole, c.Identity.Namespace)

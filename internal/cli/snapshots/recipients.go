@@ -12,8 +12,8 @@ import (
 	"github.com/larder-dev/larder/internal/cli/input"
 )
 
-// recipientFlags are the flags that name the keys or the passphrase to which a snapshot is encrypted. Without them it
-// is not encrypted.
+// recipientFlags are the flags that name the keys or the passphrase to which a snapshot is encrypted. Without these
+// flags it is not encrypted.
 type recipientFlags struct {
 	recipients []string
 	files      []string
@@ -31,10 +31,8 @@ func (f *recipientFlags) add(cmd *cobra.Command) {
 			"guessing expensive")
 }
 
-// asked reports whether the snapshot is to be encrypted.
 func (f *recipientFlags) asked() bool { return f.passphrase || len(f.recipients)+len(f.files) > 0 }
 
-// read returns the age recipients to which a snapshot is encrypted. It may prompt for a passphrase.
 func (f *recipientFlags) read(s command.IO) ([]age.Recipient, error) {
 	const hint = "age-keygen makes a key and prints its public key, which begins with age1"
 	if f.passphrase && len(f.recipients)+len(f.files) > 0 {

@@ -18,7 +18,6 @@ func (f *redactFlag) add(cmd *cobra.Command) {
 			"any text), or managedfields, which are removed; several with commas")
 }
 
-// redaction parses the values of the flag --redact.
 func (f *redactFlag) redaction() (snapshot.Redaction, error) {
 	var r snapshot.Redaction
 	for _, what := range f.what {

@@ -67,7 +67,7 @@ func TestSnapshotsWithoutPermission(t *testing.T) {
 			t.Errorf("%s: %v, %q", name, tc.err, command.HintOf(tc.err))
 		}
 	}
-	// an error of reading the store must not name the snapshot file
+	// An error of reading the store must not name the snapshot file.
 	if err := new(saveOptions).saveError(target, denied("s.db")); command.HintOf(err) != "" {
 		t.Errorf("%v has a hint", err)
 	}

@@ -19,7 +19,6 @@ import (
 	"github.com/larder-dev/larder/snapshot/remote"
 )
 
-// repositoryHelp is the end of the help text of the commands for snapshot repositories.
 const repositoryHelp = `A repository is ` + schemes.URLs + `. Credentials of S3 come from the
 environment, as for the tools of AWS (AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL, ~/.aws, the role of the pod or machine),
 and those of a registry from docker login. https:// is read-only: it is for a web server or CDN on the directory or
@@ -71,7 +70,7 @@ func push(ctx context.Context, s command.IO, r *remote.Repository, path string, 
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = f.Close() }() // the file was only read, so an error of closing it loses nothing
+	defer func() { _ = f.Close() }()
 	sound, err := snapshot.Open(path, snapshot.OpenOptions{Identities: o.Identities})
 	if errors.Is(err, snapshot.ErrEncrypted) {
 		return r.Push(ctx, f)
@@ -336,7 +335,6 @@ func repositoryAt(at string, o remote.Options) (*remote.Repository, error) {
 	return r, nil
 }
 
-// repositoryError adds a hint to an error of reading or writing a snapshot repository.
 func repositoryError(err error) error {
 	switch {
 	case errors.Is(err, remote.ErrReadOnly):

@@ -14,7 +14,6 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// restoreOptions holds the flags of larder snapshot restore.
 type restoreOptions struct {
 	store          command.StoreFlag
 	identity       input.IdentityFlag
@@ -112,13 +111,11 @@ func (o *restoreOptions) printResult(s command.IO, r snapshot.Restored) error {
 	return err
 }
 
-// unreadableError returns the error for a snapshot that the user has no permission to read.
 func unreadableError(path string, err error) error {
 	return command.WithHint(fmt.Errorf("%s cannot be read: %w", path, err),
 		"run as a user who may read it, or have its owner allow it")
 }
 
-// restoreError adds a hint to an error of restoring a snapshot.
 func (o *restoreOptions) restoreError(path string, err error) error {
 	to := o.store.Path
 	switch {

@@ -21,7 +21,6 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// saveOptions holds the flags of larder snapshot save.
 type saveOptions struct {
 	from       input.FromFlag
 	cluster    *cluster.Flags
@@ -32,7 +31,7 @@ type saveOptions struct {
 	secrets    bool
 	force      bool
 	schemas    bool
-	// byVariable is true if the environment variable LARDER_STORE names the store to save, and no flag does.
+	// byVariable says that the environment variable LARDER_STORE names the store to save, and no flag does.
 	byVariable bool
 
 	// memory holds the collections that a running sync has only in memory, so that they cannot be saved. known is the
@@ -94,7 +93,6 @@ watch; a collection from which objects or values were left out is listed first.`
 	return cmd
 }
 
-// orVariable saves the store that LARDER_STORE names if no flag names a file or a cluster.
 func (o *saveOptions) orVariable(cmd *cobra.Command) {
 	if o.from.Path == "" && !cluster.Named(cmd) {
 		o.from.Path = command.OrVariable("")
@@ -147,7 +145,6 @@ func (o *saveOptions) run(ctx context.Context, s command.IO, path string, args [
 	return o.printResult(s, path, saved)
 }
 
-// mayWrite fails if the file at path exists and --force is not given, or if it is not a regular file.
 func (o *saveOptions) mayWrite(path string) error {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -171,10 +168,9 @@ func (o *saveOptions) mayWrite(path string) error {
 	return nil
 }
 
-// writeElsewhere is the hint if no file can be created at the given path.
 const writeElsewhere = "name a file in a directory that you may write to"
 
-// noDirectory returns the error for a path whose directory does not exist, and nil otherwise.
+// noDirectory returns an error if the directory of the path does not exist.
 func noDirectory(path string) error {
 	dir := filepath.Dir(path)
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
@@ -207,7 +203,6 @@ func sameFile(a, b string) bool {
 	return errA == nil && errB == nil && os.SameFile(ia, ib)
 }
 
-// saveFrom saves a snapshot of the store or snapshot that --from names.
 func (o *saveOptions) saveFrom(
 	ctx context.Context, s command.IO, path string, args []string, so snapshot.SaveOptions,
 ) (snapshot.Saved, error) {
@@ -231,7 +226,7 @@ func (o *saveOptions) saveFrom(
 	return saved, errors.Join(err, src.Close())
 }
 
-// keepInMemory records the collections that a running sync has only in memory. They cannot be saved, so it fails if the
+// keepInMemory notes the collections that a running sync has only in memory. They cannot be saved, so it fails if the
 // user requested them by name or with --secrets.
 func (o *saveOptions) keepInMemory(memory []source.Collection, f snapshot.Filter) error {
 	o.memory = memory
@@ -267,7 +262,7 @@ func (o *saveOptions) saveSync(
 	if err != nil {
 		return snapshot.Saved{}, err
 	}
-	defer func() { _ = in.Close() }() // the snapshot was read to its end or has failed, so this error is ignored
+	defer func() { _ = in.Close() }() // the snapshot was read to its end or has failed
 	return snapshot.SaveStream(ctx, in, path, so)
 }
 
@@ -277,7 +272,6 @@ func noteNotSaved(s command.IO, leftOut []string) {
 	}
 }
 
-// printDefects prints the known defects of the data in saved or exported collections.
 func printDefects(s command.IO, all []snapshot.Collection) { input.PrintDefects(s, described(all)) }
 
 func described(all []snapshot.Collection) []source.Collection {
@@ -290,11 +284,9 @@ func described(all []snapshot.Collection) []source.Collection {
 	return described
 }
 
-// encryptHint says how to get Secrets into a snapshot.
 const encryptHint = "--recipient KEY or --passphrase encrypts the snapshot, with Secrets in it; " +
 	"--include-secrets saves them as they are"
 
-// printResult prints the number of saved objects, the size of the snapshot, and notes about what it lacks.
 func (o *saveOptions) printResult(s command.IO, path string, saved snapshot.Saved) error {
 	how := ""
 	if o.recipients.asked() {
@@ -328,10 +320,9 @@ type nothingSaved struct{ error }
 
 func (e nothingSaved) Unwrap() error { return e.error }
 
-// refusedNamed is the number of resources, refused by the server, that a message lists by name.
 const refusedNamed = 5
 
-// refusedText lists the resources that the server refused to list, with its reason for the first one.
+// refusedText lists the resources that the server refused to list, with the reason for the first resource.
 func refusedText(all []snapshot.Refused) string {
 	var names []string
 	for _, r := range all[:min(len(all), refusedNamed)] {
@@ -366,7 +357,7 @@ func (o *saveOptions) accept(saved snapshot.Saved, args []string) error {
 			strings.Join(left, "; ")), encryptHint)}
 	}
 	selects := len(o.selects.Namespaces) > 0 || o.selects.Labels+o.selects.Fields != ""
-	// the server has listed the named resources, so there really are no objects
+	// The server has listed the named resources, so there really are no objects.
 	listed := o.from.Path == "" && len(saved.Collections) > 0
 	if saved.Objects > 0 || !selects && (len(args) == 0 || listed) {
 		return nil
@@ -377,12 +368,10 @@ func (o *saveOptions) accept(saved snapshot.Saved, args []string) error {
 		"check the resources, -n, -l and --field-selector")}
 }
 
-// isThere returns the error for a file that exists and must not be replaced without --force.
 func isThere(path string) error {
 	return command.WithHint(fmt.Errorf("%s is there already", path), "name another file, or replace it with --force")
 }
 
-// saveError adds a hint for the user to an error of writing a snapshot.
 func (o *saveOptions) saveError(path string, err error) error {
 	var nothing nothingSaved
 	switch {
@@ -393,10 +382,10 @@ func (o *saveOptions) saveError(path string, err error) error {
 	case errors.Is(err, store.ErrNoSpace), errors.Is(err, syscall.ENOSPC):
 		return command.WithHint(err, "make room on that disk, or save to another one; nothing was replaced")
 	case errors.Is(err, source.ErrNoAnswer), errors.As(err, new(*source.HeldError)):
-		// these errors have a hint already
+		// ErrNoAnswer and HeldError already have a hint, from StoreError.
 		return err
 	case errors.Is(err, store.ErrLocked):
-		// another process has locked the store after this command had opened it for reading
+		// Another process has locked the store after this command had opened it for reading.
 		return command.WithHint(err,
 			"a program other than larder sync holds the store: stop it, since only a larder sync can be saved while it runs")
 	case errors.Is(err, snapshot.ErrTooLarge):

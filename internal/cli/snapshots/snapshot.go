@@ -6,7 +6,6 @@ import (
 	"github.com/larder-dev/larder/internal/cli/command"
 )
 
-// NewSnapshot returns larder snapshot.
 func NewSnapshot(s command.IO) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "snapshot",

@@ -7,14 +7,12 @@ import (
 // Colour is the terminal escape sequence that starts a colour; "" is no colour.
 type Colour string
 
-// The colours of table cells and of differences.
 const (
 	Green  Colour = "\x1b[32m"
 	Yellow Colour = "\x1b[33m"
 	Red    Colour = "\x1b[31m"
 )
 
-// Paint returns text between the escape sequences that start and end the colour.
 func (c Colour) Paint(text string) string {
 	if c == "" || text == "" {
 		return text

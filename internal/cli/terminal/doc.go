@@ -2,5 +2,5 @@
 // characters in text from files and servers.
 //
 // Text from a file or a server must go through [Visible] or [OneLine], or be written to a [Writer] or to a writer from
-// [NewVisibleWriter]. Only our own escape sequences, for the cursor and for colours, bypass them with [Unescaped].
+// [NewVisibleWriter]. Only larder's own escape sequences, for the cursor and for colours, bypass them with [Unescaped].
 package terminal

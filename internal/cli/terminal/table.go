@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// columnGap is the number of blanks between columns. leastColumn is the minimum width of a column, including its
-	// gap. Both are the same as in kubectl.
+	// columnGap is the number of blanks between columns. leastColumn is the minimum width of a column, including its gap.
+	// The values are kubectl's.
 	columnGap   = 3
 	leastColumn = 6
 )
@@ -21,14 +21,12 @@ type Table struct {
 	colours map[int]func(cell string) Colour
 }
 
-// NewTable returns a table with these headers; Flush prints it to w.
 func NewTable(w io.Writer, header ...string) *Table {
 	t := &Table{to: w}
 	t.Row(header...)
 	return t
 }
 
-// Row adds a row to the table. Flush prints it.
 func (t *Table) Row(cells ...string) {
 	shown := make([]string, len(cells))
 	for i, cell := range cells {
@@ -65,7 +63,6 @@ func (t *Table) line(row []string, widths []int, painted bool) string {
 	return b.String() + "\n"
 }
 
-// Flush prints all rows of the table, in columns.
 func (t *Table) Flush() error {
 	var widths []int
 	for _, row := range t.rows {

@@ -12,7 +12,8 @@ import (
 // or reprogram the terminal (CVE-2021-25743). ESC and CR are written as kubectl does. Newlines and tabs stay.
 func Visible(text string) string { return escaped(text, "\n\t") }
 
-// OneLine is Visible, but also escapes newlines and tabs: for table cells and other text that must stay on one line.
+// OneLine escapes the characters that Visible escapes, and newlines and tabs: for table cells and other text on one
+// line.
 func OneLine(text string) string { return escaped(text, "") }
 
 // escaped returns text with escapes for control characters, except those in keep, and for bytes that are not UTF-8.
@@ -44,7 +45,6 @@ func escaped(text, keep string) string {
 	return b.String()
 }
 
-// isVisible reports whether text needs no escaping, as almost every text. It makes the common case fast.
 func isVisible(text, keep string) bool {
 	for i, r := range text {
 		invalid := r == utf8.RuneError && !strings.HasPrefix(text[i:], string(utf8.RuneError))
@@ -58,11 +58,8 @@ func isVisible(text, keep string) bool {
 // visibleWriter escapes control characters in each write separately, so no write may end within a UTF-8 character.
 type visibleWriter struct{ w io.Writer }
 
-// NewVisibleWriter returns a writer that escapes control characters and writes to w. No write may end within a UTF-8
-// character.
 func NewVisibleWriter(w io.Writer) io.Writer { return visibleWriter{w} }
 
-// Write implements io.Writer.
 func (v visibleWriter) Write(b []byte) (int, error) {
 	text := string(b)
 	if isVisible(text, "\n\t") {
@@ -81,10 +78,8 @@ type Writer struct {
 	rest []byte
 }
 
-// NewWriter returns a Writer to the terminal w.
 func NewWriter(w io.Writer) *Writer { return &Writer{w: w} }
 
-// Write implements io.Writer.
 func (t *Writer) Write(b []byte) (int, error) {
 	text := append(t.rest, b...)
 	whole := len(text)
@@ -111,7 +106,7 @@ func (t *Writer) Flush() error {
 }
 
 // Unescaped returns the writer to which w writes, if w is an escaping writer of this package, and w itself otherwise.
-// Use it for our own escape sequences.
+// Use it for larder's own escape sequences.
 func Unescaped(w io.Writer) io.Writer {
 	switch w := w.(type) {
 	case visibleWriter:
