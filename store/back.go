@@ -17,7 +17,7 @@ import (
 	"github.com/larder-dev/larder/store/internal/state"
 )
 
-// Apply applies the batch; see Interface.
+// Apply implements Interface.
 func (c *Collection) Apply(ctx context.Context, b entry.Batch) (entry.Result, error) {
 	res, err := c.in.Apply(ctx, b)
 	if err == nil && c.store.o.atOnce {
@@ -26,13 +26,13 @@ func (c *Collection) Apply(ctx context.Context, b entry.Batch) (entry.Result, er
 	return res, err
 }
 
-// BeginReplace begins a list; see Interface.
+// BeginReplace implements Interface.
 func (c *Collection) BeginReplace(ctx context.Context, o ReplaceOptions) (Replacement, error) {
 	return beginReplace(ctx, &c.in, o)
 }
 
-// beginReplace returns the Replacement of a new list as an interface. If it fails the interface is nil, not an
-// interface that holds a nil pointer.
+// beginReplace begins a list. If it fails it returns a nil interface, not an interface that holds a nil
+// *intake.Replacement.
 func beginReplace(ctx context.Context, in *intake.Intake, o ReplaceOptions) (Replacement, error) {
 	r, err := in.Begin(ctx, intake.ReplaceOptions(o))
 	if err != nil {
@@ -44,8 +44,7 @@ func beginReplace(ctx context.Context, in *intake.Intake, o ReplaceOptions) (Rep
 // Indexers returns the index functions. The map is the caller's.
 func (c *Collection) Indexers() cache.Indexers { return c.in.Indexers() }
 
-// back implements intake.Back, the storage behind the code that receives batches and lists: a Collection with its file
-// and its memtable.
+// back implements intake.Back with the file and the memtable of a Collection.
 type back struct{ *Collection }
 
 func (c back) Encoder(set *index.Set) intake.Encoder {
@@ -55,10 +54,9 @@ func (c back) Encoder(set *index.Set) intake.Encoder {
 	}
 }
 
-// Compressor implements intake.Back: it returns the compressor of new records.
 func (c back) Compressor() *compress.Compressor { return c.compressor }
 
-// decodesAtOnce reports whether each batch decodes its undecoded objects when it is applied, instead of on first use.
+// decodesAtOnce reports whether a batch decodes its undecoded objects when it is applied, instead of on first use.
 func (c back) decodesAtOnce() bool {
 	return c.resident.Load() != nil || c.decodes != nil && c.decodes()
 }
@@ -73,11 +71,9 @@ func (c back) CheckOpen() error {
 	return c.store.commits.CheckOpen()
 }
 
-// ListEnded implements intake.Back. It loads all objects into memory again if the last load has failed: the list may
-// have replaced the objects that could not be read.
+// ListEnded repeats a failed load of the objects into memory: the list may have replaced the unreadable objects.
 func (c back) ListEnded() { c.reload() }
 
-// Put puts the writes and the Info after them into the memtable, and applies the writes to the objects in memory.
 func (c back) Put(last []*memtable.Write, info entry.Info, ended *state.EndedList, also func()) {
 	if len(last) > 0 {
 		c.BuildIndexes()
@@ -94,8 +90,7 @@ func (c back) Put(last []*memtable.Write, info entry.Info, ended *state.EndedLis
 	}))
 }
 
-// BeforeBatch implements intake.Back: it returns the states of the keys before a batch is applied. It reads from the
-// file only states that are not in memory.
+// BeforeBatch returns the state of each key before a batch. It reads the file only for states that are not in memory.
 func (c back) BeforeBatch(
 	ctx context.Context, writes []*memtable.Write,
 ) (keys map[string]*intake.Pending, info entry.Info, err error) {
@@ -105,7 +100,7 @@ func (c back) BeforeBatch(
 	return keys, info, err
 }
 
-// statesBefore returns the same states as BeforeBatch, but without the encoded objects: Pending.Entry stays nil.
+// statesBefore returns the result of BeforeBatch without the encoded objects (intake.Pending.Entry).
 func (c back) statesBefore(
 	ctx context.Context, writes []*memtable.Write,
 ) (keys map[string]*intake.Pending, info entry.Info, err error) {
@@ -153,8 +148,8 @@ func (c back) statesBefore(
 	return keys, info.Clone(), err
 }
 
-// oldEntries sets Pending.Entry, the encoded object before the batch, for each key. It uses the memtable's write of the
-// key, and otherwise the record in the file. Entry stays nil for a record that cannot be read.
+// oldEntries sets intake.Pending.Entry, the encoded object before a batch, from the memtable or the file. It skips
+// unreadable records.
 func (c back) oldEntries(ctx context.Context, keys map[string]*intake.Pending) error {
 	var missing []string
 	for key, p := range keys {
@@ -171,8 +166,7 @@ func (c back) oldEntries(ctx context.Context, keys map[string]*intake.Pending) e
 	return err
 }
 
-// knownInMemory sets p to the state of key if memory shows that state without a read of the file, and reports whether
-// it does.
+// knownInMemory sets p to the state of key, and returns false if only the file has that state.
 func (c *Collection) knownInMemory(key string, p *intake.Pending) bool {
 	if r := c.inMemory(); r != nil {
 		if s := r.State(key); s != nil {
@@ -188,7 +182,6 @@ func (c *Collection) knownInMemory(key string, p *intake.Pending) bool {
 	return false
 }
 
-// Backpressure implements intake.Back: it waits while too many bytes are uncommitted.
 func (c back) Backpressure(ctx context.Context, paced bool) error { return c.backpressure(ctx, paced) }
 
 func (c back) Look(ctx context.Context, fn func(h intake.Held) error) error {

@@ -12,9 +12,9 @@ import (
 	"github.com/larder-dev/larder/store/internal/write"
 )
 
-// loadCursors reads the cursors, that is, the positions of the durable handlers. A handler whose cursor is damaged
-// begins anew. The damage makes the store fail (Store.Err), but loadCursors returns nil: Rebuild will write the cursors
-// that are loaded here.
+// loadCursors reads the positions of the durable handlers. A handler whose position is damaged receives every object
+// again. That damage makes the store fail (Store.Err), but loadCursors returns nil, so that Rebuild can write the
+// positions that are now in memory.
 func (c *Collection) loadCursors(ctx context.Context) error {
 	var all map[string]consumer.Position
 	var st state.State
@@ -42,8 +42,7 @@ func (c *Collection) loadCursors(ctx context.Context) error {
 	return nil //nolint:nilerr // see above
 }
 
-// resetCursors makes all durable handlers receive every object again, after a rebuild has lost objects or tombstones
-// (records of deletes).
+// resetCursors makes all durable handlers receive every object again, after a rebuild has lost objects or tombstones.
 func (c *Collection) resetCursors(ctx context.Context) error {
 	return c.read.View(ctx, func(b *bolt.Bucket) error {
 		st, err := state.Get(b, c.read.Name)
@@ -55,9 +54,8 @@ func (c *Collection) resetCursors(ctx context.Context) error {
 	})
 }
 
-// trimForSpace drops the tombstones (records of deletes) that all durable handlers have acknowledged, even if
-// RetainChanges keeps them for readers. It is called after a write has failed with ErrNoSpace, so that the next write
-// can use their pages. The caller holds the file's writer lock.
+// trimForSpace drops the tombstones that all durable handlers have acknowledged, even if RetainChanges keeps them, so
+// that the next write can use their pages. The caller holds the file's writer lock.
 func (s *Store) trimForSpace() {
 	for _, c := range s.live.list() {
 		for c.cursors.Any() && c.trimPassed() == nil {
@@ -68,8 +66,8 @@ func (s *Store) trimForSpace() {
 
 var errNonePassed = errors.New("there is no tombstone that all handlers have passed")
 
-// trimPassed drops, in one transaction, some of the tombstones (records of deletes) that all durable handlers have
-// acknowledged. It fails with errNonePassed if there is none. The caller holds the file's writer lock.
+// trimPassed drops some of the tombstones that all durable handlers have acknowledged, or fails with errNonePassed. The
+// caller holds the file's writer lock.
 func (c *Collection) trimPassed() error {
 	var cursors *changelog.Snapshot
 	err := c.store.file.UpdateHeld(context.Background(), trimming, func(tx *bolt.Tx) error {

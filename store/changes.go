@@ -16,11 +16,10 @@ import (
 	"github.com/larder-dev/larder/store/internal/write"
 )
 
-// RetainChanges keeps the changelog for readers that are not registered: a reader in any process that has the file open
-// passes its offset to View.Changes and gets the changes since. A delete is kept for the time retain, in which the
-// store was open, and only if it is one of the last 100,000. A full store drops deletes before it refuses a write. Zero
-// ends the retention, and frees the part of the changelog that no durable handler needs. The setting is stored in the
-// file. It costs one more entry per write, as a durable handler does.
+// RetainChanges keeps the changelog for readers without a durable handler, which pass an offset to View.Changes.
+// Deletes are kept for the duration retain, counted while the store is open, and at most 100,000 of them. A full store
+// drops deletes before it refuses a write. Zero ends the retention, and frees the part of the changelog that no durable
+// handler needs. The file stores the duration. Each write costs one more entry, as with a durable handler.
 func (c *Collection) RetainChanges(ctx context.Context, retain time.Duration) error {
 	if err := c.retainChanges(ctx, retain); err != nil {
 		return fmt.Errorf("retain the changes of %s: %w", c.id, err)
@@ -59,8 +58,8 @@ func (c *Collection) Kept(ctx context.Context) (consumer.Kept, error) { return c
 // Kept returns how long changes are kept for readers, and the range of offsets, as of the last commit.
 func (v *View) Kept(ctx context.Context) (consumer.Kept, error) { return v.read.Kept(ctx) }
 
-// Kept returns how long changes of a collection are kept for readers, and the range of offsets, as of the last commit.
-// The collection need not be open.
+// Kept returns how long changes of a collection, open or not, are kept for readers, and the range of offsets, as of the
+// last commit.
 func (s *Store) Kept(ctx context.Context, id entry.Identity) (consumer.Kept, error) {
 	id, err := id.Canonical()
 	if err != nil {
@@ -70,8 +69,8 @@ func (s *Store) Kept(ctx context.Context, id entry.Identity) (consumer.Kept, err
 	return r.Kept(ctx)
 }
 
-// ChangelogID returns the id of a collection's changelog. Offsets are comparable only if the ids are equal. The id has
-// 8 hex digits, and is derived from the file's id, which Compact and Rebuild keep. It is "" if the file has no id.
+// ChangelogID returns the id of a collection's changelog, 8 hex digits; "" if the file has no id. Offsets are
+// comparable only if the ids are equal. Compact and Rebuild keep the id.
 func (s *Store) ChangelogID(ctx context.Context, id entry.Identity) (log string, err error) {
 	if id, err = id.Canonical(); err != nil {
 		return "", err
@@ -95,7 +94,7 @@ func (v *View) Changes(ctx context.Context, after uint64) (consumer.Page, error)
 	return v.changes(ctx, after, true)
 }
 
-// ChangedKeys returns the same page as Changes, but its changes have no Object: nothing is decoded.
+// ChangedKeys returns the page that Changes returns, but without objects: nothing is decoded.
 func (v *View) ChangedKeys(ctx context.Context, after uint64) (consumer.Page, error) {
 	return v.changes(ctx, after, false)
 }
@@ -108,10 +107,10 @@ func (v *View) changes(ctx context.Context, after uint64, whole bool) (consumer.
 	return p, nil
 }
 
-// OffsetAt returns the offset with which Changes returns the changes committed at the given time or later. If newest is
-// not 0, it returns at most that many of them, the latest. Changes of the minute before, and changes whose time is not
-// known, may be among them. From the time from on no change is missing: from is the given time, or later if the
-// changelog begins later. Objects of the first list are no changes. OffsetAt fails with consumer.ErrNotKept.
+// OffsetAt returns the offset with which Changes returns the changes since the time at, or only the newest of them if
+// newest is not 0. Changes of the minute before, and changes whose time is not known, may be among them. No change
+// since from is missing: from is at, or later if the changelog begins later. Objects of the first list are no changes.
+// OffsetAt fails with consumer.ErrNotKept.
 func (v *View) OffsetAt(ctx context.Context, at time.Time, newest int) (after uint64, from time.Time, err error) {
 	if after, from, err = v.read.OffsetAt(ctx, at, newest); err != nil {
 		return 0, from, fmt.Errorf("changes of %s since %s: %w", v.id, at.Format(time.RFC3339), err)

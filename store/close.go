@@ -11,13 +11,13 @@ import (
 	"github.com/larder-dev/larder/store/internal/read"
 )
 
-// ending is the state of closing a store.
+// ending is the progress of Store.Close.
 type ending struct {
 	begin sync.Once
-	begun chan struct{} // closed when Close is called
-	done  chan struct{} // closed when the store is closed
-	reads atomic.Bool   // true once the store is closed, so that reads fail
-	err   error         // the result of Close; set before done is closed
+	begun chan struct{}
+	done  chan struct{}
+	reads atomic.Bool // reads is true once the store is closed, so that reads fail
+	err   error       // err is the result of Close; it is set before done is closed
 }
 
 func newEnding() ending { return ending{begun: make(chan struct{}), done: make(chan struct{})} }
@@ -25,12 +25,11 @@ func newEnding() ending { return ending{begun: make(chan struct{}), done: make(c
 // Closing returns a channel that is closed when Close is called.
 func (s *Store) Closing() <-chan struct{} { return s.ending.begun }
 
-// Close waits for the background work to end, commits the dirty changes, marks the file as cleanly closed
-// and closes it. Calling it again does nothing. Calls that wait for backpressure (Apply, Backpressure) fail with
-// ErrClosed at once.
+// Close waits for the background work, commits the dirty changes, marks the file as cleanly closed and closes it. A
+// second call does nothing. Calls that wait for backpressure (Apply, Backpressure) fail with ErrClosed at once.
 //
 // If the disk has not finished a write after ten seconds, Close returns an error that wraps ErrStillWriting. Closing
-// continues in the background until the write ends, and the file stays locked by this process until then.
+// continues in the background, and this process keeps the file locked until the write ends.
 func (s *Store) Close() error {
 	first := false
 	s.ending.begin.Do(func() {
@@ -50,13 +49,13 @@ func (s *Store) Close() error {
 	return s.ending.err
 }
 
-// end closes the store, however long the disk takes.
+// end closes the store without a time limit.
 func (s *Store) end() error {
 	s.refuseWrites()
 	s.file.CloseBackground()
 	flushed := s.flushAtClose()
 	if release, err := s.commits.LockFlush(context.Background()); err == nil {
-		release() // the transaction of a Flush whose caller did not wait has ended, and the callbacks Committed have returned
+		release() // LockFlush has waited for a running Flush, even if its caller has given up, and the Committed callbacks
 	}
 	release, err := s.file.TakeWriter(context.Background(), boltfile.Closing)
 	if err != nil {
@@ -83,10 +82,8 @@ func (s *Store) end() error {
 	return flushed
 }
 
-// isClosed reports whether the store has been closed, so that reads fail.
 func (c *Collection) isClosed() bool { return c.store.ending.reads.Load() }
 
-// closedErr returns an error if the store has been closed.
 func (c *Collection) closedErr() error {
 	if c.isClosed() {
 		return fmt.Errorf("%s: %w", c.store.file.Path, ErrClosed)
@@ -94,8 +91,7 @@ func (c *Collection) closedErr() error {
 	return nil
 }
 
-// remaining returns the decoded objects in memory, even if the store is closed, and whether they are all objects of the
-// collection.
+// remaining returns the objects in memory, even after Store.Close, and whether they are the whole collection.
 func (c *Collection) remaining() (read.Residents, bool) {
 	a := c.resident.Load()
 	return c.residents(a), a.IsOpen()
@@ -106,7 +102,7 @@ func (c *Collection) remaining() (read.Residents, bool) {
 func (s *Store) refuseWrites() {
 	s.commits.Close()
 	for _, c := range s.live.list() {
-		c.in.Front.Lock() // wait for a batch that began before
+		c.in.Front.Lock() // in.Front is held while a batch is applied
 		c.endHistory()
 		c.in.Front.Unlock()
 		if c.cursors.Close(); c.cursors.Dirty() {
@@ -115,8 +111,7 @@ func (s *Store) refuseWrites() {
 	}
 }
 
-// flushAtClose commits the dirty changes. If that fails the file lacks them, which does no harm: the server sends them
-// again.
+// flushAtClose commits the dirty changes. A failure does no harm: the server sends the lost changes again.
 func (s *Store) flushAtClose() error {
 	if !s.commits.Dirty() {
 		return nil
@@ -130,10 +125,10 @@ func (s *Store) flushAtClose() error {
 }
 
 // Close commits the dirty changes, ends the background work of the collection and lets it be opened again. Apply then
-// fails with ErrClosed; reads work until the store is closed, but the history ends (history.Window.End). If the commit
-// fails, Close returns its error: the file lacks changes, which the server sends again. If the disk does not finish
-// within ten seconds, Close returns an error that wraps ErrStillWriting and continues in the background; the collection
-// cannot be opened until it has ended.
+// fails with ErrClosed. Reads work until the store is closed, but the history ends (history.Window.End). If Close
+// returns the error of a commit, the file lacks changes, which the server sends again. If the disk does not finish
+// within ten seconds, Close returns an error that wraps ErrStillWriting and continues in the background. Until it ends
+// the collection cannot be opened.
 func (c *Collection) Close() error {
 	if c.ending.Swap(true) {
 		return nil
@@ -151,9 +146,9 @@ func (c *Collection) Close() error {
 	return lost
 }
 
-// end closes the collection, however long the disk takes.
+// end closes the collection without a time limit.
 func (c *Collection) end() error {
-	c.builder.Report(ErrClosed, true) // first, so that look-ups that wait for an index to be built fail
+	c.builder.Report(ErrClosed, true) // Report comes first so that look-ups that wait for an index fail at once
 	c.workers.Stop()
 	c.cursors.Close()
 	err := c.flushAtClose()
@@ -168,7 +163,7 @@ func (c *Collection) end() error {
 func (c *Collection) flushAtClose() error {
 	c.in.Front.Lock()
 	c.closed = true
-	c.endHistory() // before the flush, which may wait for the disk
+	c.endHistory() // the history ends before the flush, which may wait for the disk
 	c.in.Front.Unlock()
 	if _, dirty := c.read.Memtable.Current(); !dirty && !c.cursors.Dirty() {
 		return nil

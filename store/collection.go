@@ -26,56 +26,53 @@ import (
 	"github.com/larder-dev/larder/store/internal/write"
 )
 
-// Collection is one collection of a Store. It implements Interface. doc.go describes its part of the file and the steps
-// of a write.
+// Collection is one collection of a Store. The package documentation draws its part of the file and lists the steps of
+// a write.
 type Collection struct {
 	read     read.Reader
 	store    *Store
-	id       entry.Identity // the collection's identity, in canonical form
-	in       intake.Intake  // receives batches and lists; its Set of index functions changes only with mu held
+	id       entry.Identity // id is in canonical form
+	in       intake.Intake  // in receives batches and lists; in.Set changes only with mu held
 	resource entry.ResourceInfo
 	readOnly bool
 
-	cluster string // id of the cluster that ClaimCluster has claimed; guarded by store.live.mu
+	cluster string // cluster is the id that ClaimCluster has claimed; store.live.mu guards it
 
-	// mu is held for each write transaction except a Flush, and never while user code runs. Lock order: mu, then
-	// in.Front.
+	// mu is held for each write transaction except a Flush, and never while user code runs. Lock order: mu, then in.Front.
 	mu       patient.Mutex
-	closed   bool          // whether Apply fails because Close was called; guarded by in.Front
-	released atomic.Bool   // whether Close has ended and the collection can be opened again
-	ending   atomic.Bool   // whether Close was called
-	claimed  *claims.Claim // claim of the name in store.open; set before the collection is returned
-	// idledFor identifies the index.Set for which a commit last marked the stored indexes without a function as idle
-	// (index.Entries.Idle): its Generation plus 1; 0 before the first commit.
+	closed   bool          // closed makes Apply fail after Close; in.Front guards it
+	released atomic.Bool   // released is true once Close has ended and the collection can be opened again
+	ending   atomic.Bool   // ending is true once Close was called
+	claimed  *claims.Claim // claimed holds the name in store.open; it is set before Store.Collection returns
+	// idledFor is 1 plus the Generation of the index.Set for which a commit last marked the stored indexes without a
+	// function as idle (index.Entries.Idle); 0 before the first commit.
 	idledFor atomic.Int64
-	recorded atomic.Uint64 // timeline (number) of the history that the file's changelog continues; 0 if it continues none
+	recorded atomic.Uint64 // recorded is the timeline of the history that the file's changelog continues; 0 is none
 
 	residency Residency
-	// resident has the objects in memory; nil unless the Residency is All. It is set with in.Front held.
+	// resident has the objects in memory; nil unless the Residency is All. It changes only with in.Front held.
 	resident atomic.Pointer[resident.All]
 
 	workers    *boltfile.Workers
-	builder    index.Builder        // builds the indexes that are not ready
-	started    atomic.Bool          // whether BuildIndexes was called; set before objects are written
-	compressor *compress.Compressor // compressor of new records; nil if Compression is off
+	builder    index.Builder        // builder builds the indexes that are not ready
+	started    atomic.Bool          // started is true once BuildIndexes was called; it is set before objects are written
+	compressor *compress.Compressor // compressor compresses new records; nil if Compression is off
 
-	committed func(Commit) // called after each commit (CollectionOptions.Committed); may be nil
-	decodes   func() bool  // whether batches decode objects (CollectionOptions.Decodes); may be nil
+	committed func(Commit) // committed is CollectionOptions.Committed; may be nil
+	decodes   func() bool  // decodes is CollectionOptions.Decodes; may be nil
 
-	cursors    changelog.Cursors // positions of the durable handlers in the changelog
-	tombstones int               // maximum number of tombstones (records of deletes) in the changelog
+	cursors    changelog.Cursors // cursors are the positions of the durable handlers in the changelog
+	tombstones int               // tombstones is the maximum number of tombstones in the changelog
 }
 
 const (
 	// listLimit bounds the differences from the stored objects that a list holds in memory, and the changes that one
-	// Replacement.Commit returns, in encoded bytes. The decoded objects take several times as much. listLimitAll is the
-	// bound with the Residency All: it is small compared to the objects in memory, and readers then see the whole list
-	// at once.
+	// Replacement.Commit returns, in encoded bytes. Decoded objects take several times as much. listLimitAll is the bound
+	// with the Residency All: it is small compared to the objects in memory, and readers then see the whole list at once.
 	listLimit    = 16 << 20
 	listLimitAll = 256 << 20
 )
 
-// limitsOf returns the memory limits of a list in a collection with this Residency.
 func limitsOf(r Residency) intake.Limits {
 	n := listLimit
 	if r == All {
@@ -86,7 +83,6 @@ func limitsOf(r Residency) intake.Limits {
 
 var _ Interface = (*Collection)(nil)
 
-// openCollection creates or opens the collection's buckets.
 func openCollection(
 	ctx context.Context, s *Store, name string, id entry.Identity, o CollectionOptions,
 ) (*Collection, error) {
@@ -143,8 +139,7 @@ func openCollection(
 	return c, c.logPlainText(ctx)
 }
 
-// findOrMake decides whether the collection is sealed, and creates its buckets if the file does not have the
-// collection.
+// findOrMake decides whether the collection is sealed, and creates its buckets if the file does not have them.
 func (c *Collection) findOrMake(ctx context.Context, mustSeal bool) error {
 	var st state.State
 	err := c.store.file.View(ctx, func(tx *bolt.Tx) (err error) {
@@ -164,7 +159,6 @@ func (c *Collection) findOrMake(ctx context.Context, mustSeal bool) error {
 	return err
 }
 
-// create creates the collection's buckets if there are none.
 func (c *Collection) create(tx *bolt.Tx) error {
 	return write.Create(tx, c.read.Name, state.State{
 		Info: entry.Info{
@@ -177,7 +171,7 @@ func (c *Collection) create(tx *bolt.Tx) error {
 // Identity returns the identity of the collection, in canonical form.
 func (c *Collection) Identity() entry.Identity { return c.id }
 
-// SetMustRelist stores the reason why the collection must be listed; see Interface.
+// SetMustRelist sets Info.MustRelist and commits it.
 func (c *Collection) SetMustRelist(ctx context.Context, reason string) error {
 	if err := c.setMustRelist(ctx, reason); err != nil {
 		return fmt.Errorf("mark %s for a relist: %w", c.id, err)

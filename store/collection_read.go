@@ -10,8 +10,6 @@ import (
 	"github.com/larder-dev/larder/store/query"
 )
 
-// The methods below read from memory if all objects are there, and from the file with its memtable otherwise.
-
 // Get returns the object with that key, or nil if there is none.
 func (c *Collection) Get(ctx context.Context, key string) (runtime.Object, error) {
 	if r := c.inMemory(); r != nil {
@@ -23,7 +21,8 @@ func (c *Collection) Get(ctx context.Context, key string) (runtime.Object, error
 	return c.read.Get(ctx, key)
 }
 
-// source returns the reader of the objects in memory if all of them are there, and the reader of the file otherwise.
+// source returns the reader of the objects in memory if all of them are there, and otherwise the reader of the file and
+// the memtable.
 func (c *Collection) source() interface {
 	List(ctx context.Context) ([]runtime.Object, error)
 	Keys(ctx context.Context) ([]string, error)
@@ -50,8 +49,8 @@ func (c *Collection) Keys(ctx context.Context) ([]string, error) {
 	return c.source().Keys(ctx)
 }
 
-// Iterate calls fn for each object whose key follows after; see Reader. While all objects are being loaded into
-// memory it waits for that, so that they are decoded once. It does not wait for a commit.
+// Iterate calls fn for each object whose key follows after, in key order. If objects are being loaded into memory, it
+// waits for the end of the load, so that they are decoded once. It does not wait for a commit.
 func (c *Collection) Iterate(ctx context.Context, after string, fn func(key string, obj runtime.Object) error) error {
 	if a := c.resident.Load(); a != nil {
 		if err := a.AwaitRead(ctx); err != nil {
@@ -62,7 +61,7 @@ func (c *Collection) Iterate(ctx context.Context, after string, fn func(key stri
 	return read.IteratePages(ctx, after, pages, fn)
 }
 
-// ByIndex returns the objects that the named index files under any of the values; see Interface.
+// ByIndex returns the objects that the named index files under any of the values; see Reader.
 func (c *Collection) ByIndex(ctx context.Context, index string, values ...string) ([]runtime.Object, error) {
 	r, err := c.awaitIndex(ctx, index)
 	if err != nil {
@@ -71,7 +70,7 @@ func (c *Collection) ByIndex(ctx context.Context, index string, values ...string
 	return r.ByIndex(ctx, index, values...)
 }
 
-// IndexKeys returns the keys of the objects that the named index files under value; see Interface.
+// IndexKeys returns the keys of the objects that the named index files under value; see Reader.
 func (c *Collection) IndexKeys(ctx context.Context, index, value string) ([]string, error) {
 	r, err := c.awaitIndex(ctx, index)
 	if err != nil {
@@ -89,18 +88,17 @@ func (c *Collection) IndexValues(ctx context.Context, index string) ([]string, e
 	return r.IndexValues(ctx, index)
 }
 
-// Select returns the objects that q selects, in key order; see Interface.
+// Select returns the objects that q selects, in key order.
 func (c *Collection) Select(ctx context.Context, q query.Query) ([]runtime.Object, error) {
 	return c.source().Select(ctx, q)
 }
 
-// Each calls fn for each object that q selects, in key order; see Interface.
+// Each calls fn for each object that q selects, in key order; see Reader.
 func (c *Collection) Each(ctx context.Context, q query.Query, fn func(key string, obj runtime.Object) error) error {
 	return c.source().Each(ctx, q, fn)
 }
 
-// Refs returns the identities of the objects whose keys follow after, in key order, at most limit of them; see
-// Interface.
+// Refs returns the identities of at most limit objects whose keys follow after, in key order; see Interface.
 func (c *Collection) Refs(ctx context.Context, after string, limit int) ([]entry.ObjectRef, error) {
 	refs, err := c.read.Refs(ctx, after, limit)
 	if err != nil {

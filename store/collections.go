@@ -24,20 +24,18 @@ var (
 	ErrCollectionOpen = claims.ErrHeld
 )
 
-// CollectionOpenError is the error of opening a collection that is open and is not about to be closed. It wraps
+// CollectionOpenError is the error of opening a collection that is open and not about to be closed. It wraps
 // ErrCollectionOpen, and has the CollectionOptions.Holder of the call that opened the collection.
 type CollectionOpenError = claims.HeldError
 
-// Collection opens or creates a collection. If the collection is open it fails at once with a CollectionOpenError,
-// which wraps ErrCollectionOpen. But if the owner is about to close the collection (CollectionOptions.Closing), it
-// waits for Close, until ctx ends or Close gives up waiting for the disk, and then fails with ErrCollectionOpen.
-// Collection also waits for a rebuild, and for other writes if it has to write. If ctx ends first, the error names that
-// write.
+// Collection opens or creates a collection. If the collection is open it fails at once with a CollectionOpenError. But
+// if the owner is about to close the collection (CollectionOptions.Closing), it waits for Close, and fails with
+// ErrCollectionOpen if ctx ends or Close gives up waiting for the disk. Collection also waits for a rebuild, and for
+// other writes if it has to write. If ctx ends first, the error names that write.
 //
-// A goroutine builds the indexes that the file does not have yet, and the indexes of functions without a version (see
-// CollectionOptions.IndexVersions). It ends with Collection.Close or Store.Close.
-//
-// If the collection is damaged, Collection calls Rebuild. The collection is then empty if its state could not be read.
+// A goroutine builds the indexes that the file does not have, and the indexes of functions without a version (see
+// CollectionOptions.IndexVersions). It ends with Collection.Close or Store.Close. If the collection is damaged,
+// Collection calls Rebuild. The collection is then empty if its state could not be read.
 func (s *Store) Collection(ctx context.Context, id entry.Identity, o CollectionOptions) (*Collection, error) {
 	id, err := id.Canonical()
 	if err != nil {
@@ -69,9 +67,9 @@ func (s *Store) Collection(ctx context.Context, id entry.Identity, o CollectionO
 	return c, nil
 }
 
-// openAndEnlist opens a collection and adds it to s.live. It starts again if the store was rebuilt meanwhile, because
-// the new file may lack the collection. If the collection is damaged it calls Rebuild, once: no other part of the
-// program does before the collection is open, and the program would fail at every start.
+// openAndEnlist opens a collection and adds it to s.live. If the store was rebuilt meanwhile it starts again, because
+// the new file may lack the collection. It calls Rebuild once if the collection is damaged: nothing else does before
+// the collection is open, and the program would fail at every start.
 func (s *Store) openAndEnlist(
 	ctx context.Context, name string, id entry.Identity, o CollectionOptions,
 ) (*Collection, error) {
@@ -79,7 +77,7 @@ func (s *Store) openAndEnlist(
 		before := s.live.rebuildCount()
 		c, err := openCollection(ctx, s, name, id, o)
 		switch {
-		case err != nil && s.live.rebuildCount() != before: // it may have read both the old file and the rebuilt one
+		case err != nil && s.live.rebuildCount() != before: // openCollection may have read both the old and the rebuilt file
 			continue
 		case errors.Is(err, entry.ErrDamaged) && !repaired && !s.ReadOnly() && s.Rebuild(ctx) == nil:
 			repaired = true
@@ -115,12 +113,10 @@ func (s *Store) Collections(ctx context.Context) ([]entry.Info, error) {
 	return infos, nil
 }
 
-// reader returns the reader of the collection in the bucket of that name. The codec is nil if nothing is decoded.
 func (s *Store) reader(name string, c codec.Codec) read.Reader {
 	return read.Reader{File: s.file, Name: name, Codec: c, Coder: body.New(name, c, &s.keys)}
 }
 
-// states returns the state of every collection in the file.
 func (s *Store) states(ctx context.Context) (states []state.State, err error) {
 	err = s.file.View(ctx, func(tx *bolt.Tx) error {
 		states, err = state.All(tx)

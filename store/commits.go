@@ -15,8 +15,7 @@ import (
 	"github.com/larder-dev/larder/store/internal/write"
 )
 
-// dirtyLimit is the number of uncommitted bytes, of all collections together, at which writers wait until there are
-// fewer: the second bound of Collection.Backpressure.
+// dirtyLimit is the second bound of Collection.Backpressure, in uncommitted bytes of all collections together.
 const dirtyLimit = 64 << 20
 
 func dirtyLimitOf(h *hook.Hooks) int {
@@ -26,24 +25,24 @@ func dirtyLimitOf(h *hook.Hooks) int {
 	return h.DirtyLimit
 }
 
-// Commit describes an attempt to commit the dirty changes of one collection. The transaction also has the dirty changes
-// of the other collections.
+// Commit describes an attempt to commit the dirty changes of one collection.
 type Commit struct {
-	// Objects is how many objects were written or removed; 0 if only the resourceVersion changed, or if it failed.
+	// Objects is the number of objects written or removed; 0 if only the resourceVersion changed, or if the attempt
+	// failed.
 	Objects int
-	// Took is how long the attempt took, for all collections together.
+	// Took is the duration of the attempt. One transaction commits the changes of all collections.
 	Took time.Duration
-	// Err is nil if the attempt succeeded. If it failed the changes stay dirty, and the next attempt includes them.
+	// Err is nil if the attempt succeeded. Otherwise the changes stay dirty, and the next attempt includes them.
 	Err error
 }
 
-// Flush commits the dirty changes of all collections in one transaction, and returns once they are in the file. If the
-// write fails the changes stay dirty, and the commit is retried in the background. A commit that has begun cannot be
-// canceled: if ctx ends meanwhile Flush returns an error that wraps ErrStillWriting, and the commit goes on.
+// Flush commits the dirty changes of all collections in one transaction. If the write fails the changes stay dirty, and
+// the commit is retried in the background. A commit that has begun cannot be canceled: if ctx ends meanwhile Flush
+// returns an error that wraps ErrStillWriting, and the commit goes on.
 func (s *Store) Flush(ctx context.Context) error { return s.commits.Flush(ctx) }
 
 // CommitErr returns the error of the last commit of dirty changes; nil if it succeeded. While a write has been running
-// for more than ten seconds, CommitErr returns an error that wraps ErrSlowDisk.
+// for more than ten seconds, the error wraps ErrSlowDisk.
 func (s *Store) CommitErr() error {
 	if err := s.commits.Err(); err != nil {
 		return err
@@ -55,29 +54,29 @@ func (s *Store) CommitErr() error {
 // also closed when CommitErr begins or ceases to return ErrSlowDisk, and when Close begins.
 func (s *Store) Committed() <-chan struct{} { return s.commits.Progress() }
 
-// Pending returns about how many bytes of changes are dirty.
+// Pending returns the approximate number of dirty bytes.
 func (s *Store) Pending() int { return s.commits.Pending() }
 
-// Backpressure waits while too many bytes are dirty. Two bounds apply to the dirty bytes of all collections of the
-// store together. At a bound a collection waits only if its own dirty bytes are at least an equal share of the bound,
-// so a busy collection does not hold up the quiet ones. At twice the bound all collections wait.
+// Backpressure waits while too many bytes are dirty in all collections of the store together. At each of two bounds, a
+// collection waits only if its own dirty bytes are at least an equal share of the bound, so a busy collection does not
+// hold up quiet ones. At twice the bound all collections wait.
 //
-//   - Twice Options.CommitBytes: the collection waits for the commit, so that a writer that is faster than the disk is
-//     slowed to the disk's pace. It waits until 5 seconds after the commit was due at most, and not if the last commit
-//     failed: a disk that hangs or fails does not stop it at this bound.
-//   - 64 MiB: it waits until fewer bytes are dirty. If the last commit has failed, it returns that error at once.
+//   - Twice Options.CommitBytes: the wait slows a writer to the pace of the disk. It ends with the commit, and at the
+//     latest 5 seconds after the commit was due. After a failed commit there is no wait at this bound.
+//   - 64 MiB: the wait ends when fewer bytes are dirty. If the last commit has failed, Backpressure returns its error.
 //
-// Once the store is being closed Backpressure does not wait, and returns ErrClosed at the second bound.
+// Once Close has begun Backpressure does not wait, and returns ErrClosed at the second bound.
 func (c *Collection) Backpressure(ctx context.Context) error { return c.backpressure(ctx, true) }
 
 func (c *Collection) backpressure(ctx context.Context, paced bool) error {
 	return c.store.commits.Backpressure(ctx, member{c}, c.store.live.count, paced)
 }
 
-// reportDirty reports to the commit loop that the memtable has uncommitted changes, and has grown by that many bytes.
+// reportDirty reports to the commit loop that the collection has uncommitted changes. bytes is the growth of the
+// memtable.
 func (c *Collection) reportDirty(bytes int) { c.store.commits.Add(member{c}, bytes) }
 
-// member implements commit.Member: through it the commit loop accesses a Collection.
+// member implements commit.Member for a Collection.
 type member struct{ c *Collection }
 
 func (m member) Size() int { return m.c.read.Memtable.Size() }
@@ -92,12 +91,12 @@ func (m member) Snapshot() commit.Snapshot {
 	return &snapshot{c: m.c, Snapshot: snap}
 }
 
-// snapshot holds the changes of one collection that one commit writes.
+// snapshot has the changes of one collection that one commit writes.
 type snapshot struct {
 	c *Collection
 	*memtable.Snapshot[state.Covers]
-	cursors  *changelog.Snapshot // cursors that the transaction has written
-	idledFor int64               // Collection.idledFor after this commit: identifies the index functions
+	cursors  *changelog.Snapshot // cursors are the positions that the transaction has written
+	idledFor int64               // idledFor becomes Collection.idledFor if the commit succeeds
 }
 
 func (s *snapshot) Prepare() { write.Compress(s.c.compressor, s.Writes(false)) }

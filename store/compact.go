@@ -13,16 +13,16 @@ import (
 
 // Compacted is the result of Compact.
 type Compacted struct {
-	// Before and After are the sizes of the file, in bytes, before and after Compact.
+	// Before and After are the sizes of the file in bytes.
 	Before int64 `json:"before"`
 	After  int64 `json:"after"`
 }
 
-// Compact opens the store at path, which no process may have open, compacts it as Store.Compact does, and closes it.
+// Compact opens the store at path, compacts it as Store.Compact does, and closes it. No other process may have it open.
 // Unlike Open it creates no file and moves none aside: if the file is missing, damaged (ErrDamaged), newer or not a
-// store, Compact fails and leaves it alone. Of the options it uses LockTimeout, MaxSize and Logger.
+// store, Compact fails and leaves it alone. It uses only the options LockTimeout, MaxSize and Logger.
 func Compact(ctx context.Context, path string, o Options) (Compacted, error) {
-	o.Encryption = nil // sealed records are copied as they are
+	o.Encryption = nil // Compact copies sealed records unchanged, and needs no keys
 	s, err := openClosed(ctx, path, o)
 	if err != nil {
 		return Compacted{}, fmt.Errorf("compact: %w", err)
@@ -31,7 +31,7 @@ func Compact(ctx context.Context, path string, o Options) (Compacted, error) {
 	return done, errors.Join(err, s.Close())
 }
 
-// openClosed opens an existing store in order to rewrite it. It fails if there is no regular file at path.
+// openClosed opens an existing store to rewrite it. It fails if there is no regular file at path.
 func openClosed(ctx context.Context, path string, o Options) (*Store, error) {
 	s := newStore(path, Options{
 		LockTimeout: o.LockTimeout, MaxSize: o.MaxSize, Logger: o.Logger, Encryption: o.Encryption, Hooks: o.Hooks,
@@ -47,24 +47,23 @@ func openClosed(ctx context.Context, path string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// copier returns a copier of the file. If fresh is not nil, the copier seals the copy with the keys of fresh.
+// copier returns a copier of the file. If fresh is not nil, its keys seal the copy.
 func (s *Store) copier(fresh *keyring.Ring) *copier.Copier {
 	return &copier.Copier{File: s.file, Keys: &s.keys, Fresh: fresh, Seals: s.Seals}
 }
 
 // Compact copies the store to a new file without free pages, and replaces the old file with it. bbolt reuses free pages
-// but never returns them to the file system; after many deletes they are most of a file, and each commit writes their
+// but never returns them to the file system. After many deletes they are most of a file, and each commit writes their
 // list.
 //
-// Compact checks the store first: if it is damaged, Compact fails with ErrDamaged and changes nothing; use Rebuild. The
-// copy is written in the store's directory, synced and renamed. Whenever the process dies, either the old file or the
-// new one is complete, and the next Open removes an unfinished copy. Compact needs disk space for the copy (ErrNoSpace
-// says how much). The new file gets the owner and the mode of the old one, so root can compact a service's store.
-// Compact fails if the process cannot set them.
+// If the store is damaged, Compact fails with ErrDamaged and changes nothing; use Rebuild. The copy is written in the
+// store's directory, synced and renamed. After a crash either the old file or the new one is complete, and the next
+// Open removes an unfinished copy. Compact needs disk space for the copy (ErrNoSpace says how much). The new file gets
+// the owner and the mode of the old one, so root can compact a service's store. Compact fails if the process cannot set
+// them.
 //
 // Open collections go on working. Reads do not wait. Commits, lists and the opening of collections wait for the copy;
-// Apply waits only when backpressure requires it. On Windows, where an open file cannot be replaced, Compact always
-// fails.
+// Apply waits only for backpressure. On Windows, where an open file cannot be replaced, Compact always fails.
 func (s *Store) Compact(ctx context.Context) (Compacted, error) {
 	done, err := s.compact(ctx, nil)
 	if err != nil {
@@ -73,7 +72,7 @@ func (s *Store) Compact(ctx context.Context) (Compacted, error) {
 	return done, nil
 }
 
-// compact implements Compact. If fresh is not nil it implements Rekey: the copy is sealed with keys of fresh.
+// compact implements Compact, and Rekey if fresh is not nil: keys of fresh then seal the copy.
 func (s *Store) compact(ctx context.Context, fresh *keyring.Ring) (done Compacted, err error) {
 	switch {
 	case s.ReadOnly():

@@ -11,9 +11,9 @@ import (
 	"github.com/larder-dev/larder/store/internal/state"
 )
 
-// Compression says how the objects of a collection are compressed in the file. It can be changed whenever a collection
-// is opened: stored records stay readable, and each is rewritten when its object changes, or by a relist that rewrites
-// (ReplaceOptions.Rewrite).
+// Compression says how the objects of a collection are compressed in the file. A collection can be opened with another
+// Compression: stored records stay readable, and each is rewritten when its object changes, or by a relist with
+// ReplaceOptions.Rewrite.
 type Compression string
 
 // The ways to compress objects.
@@ -22,16 +22,15 @@ const (
 	NoCompression Compression = ""
 	// Zstd compresses each object with a dictionary made of parts of the collection's objects, once it has 256 KiB of
 	// them. Use it if the disk is small or wears out, or the page cache is small. For 100,000 pods that differ (protobuf)
-	// the file has a quarter of the size and an update writes two fifths of the bytes; in CPU time a Get costs 1.3 times
-	// as much, Iterate 1.3 to 1.7, a commit 1.2 to 1.5, a first list 1.0 to 1.3. Select costs 5 to 6 times as much for
+	// the file has a quarter of the size and an update writes two fifths of the bytes. In CPU time a Get costs 1.3 times
+	// as much, Iterate 1.3 to 1.7, a commit 1.2 to 1.5, a first list 1.0 to 1.3, and Select 5 to 6 times as much for
 	// objects that are neither in memory nor selected. It takes 1.7 MB of memory for a collection that is written.
-	// docs/adr/0007 has the figures and the command that makes them:
+	// docs/adr/0007 has the figures and the command:
 	//
 	//	go test -run '^$' -bench 'BenchmarkCompression$' -benchtime 1s ./store
 	Zstd Compression = "zstd"
 )
 
-// validate returns an error unless c is one of the constants.
 func (c Compression) validate() error {
 	if c != NoCompression && c != Zstd {
 		return fmt.Errorf("there is no compression %q; use store.Zstd or store.NoCompression", string(c))
@@ -39,9 +38,8 @@ func (c Compression) validate() error {
 	return nil
 }
 
-// loadDictionary passes the collection's current dictionary to the compressor. If the dictionary is damaged or was
-// written by a newer program, the compressor builds a new one later. Reading a damaged dictionary makes the store fail
-// (Store.Err), as reading a damaged record does.
+// loadDictionary gives the collection's stored dictionary to the compressor. If the dictionary is damaged or was
+// written by a newer program, the compressor builds a new one later. The damage also makes the store fail (Store.Err).
 func (c *Collection) loadDictionary(ctx context.Context) error {
 	if c.compressor == nil {
 		return nil

@@ -14,9 +14,9 @@ import (
 // a store. Dirty changes are committed first. If that fails the copy lacks them, and its collections have an older
 // resourceVersion.
 //
-// Readers and writers do not wait for CopyTo, but pages that become free meanwhile cannot be reused, so the file grows
-// with each write. Therefore w should be fast, such as a file. A transaction is open while w is called: w must not use
-// the store. CopyTo checks ctx before each write.
+// Readers and writers do not wait for CopyTo. But pages that become free meanwhile cannot be reused, so the file grows
+// with each write: w should be fast, such as a file. w is called in a transaction, and must not use the store. CopyTo
+// checks ctx before each write to w.
 //
 // If the file cannot be read, or is shorter than it should be, the error wraps ErrDamaged. If w fails, CopyTo returns
 // the error of w, or ErrNoSpace.
@@ -44,12 +44,11 @@ func (s *Store) flushForCopy(ctx context.Context) error {
 }
 
 // CopyFile makes a temporary copy of the file, as CopyTo does, with mode 0600, and returns its name. The caller removes
-// it. The copy is not synced, because it is not meant to be kept.
+// the copy, which is not synced.
 //
-// The copy is in the store's directory, which is trusted with the contents and in the same file system. Its name is
-// <path>.new-*: if the process dies, the next open for writing removes it. It needs disk space for the part of the file
-// that has ever been in use; without it CopyFile fails with ErrNoSpace and leaves nothing. The system's temporary
-// directory is not used, because it may be in memory.
+// The copy is in the store's directory, which is trusted with the contents. The system's temporary directory may be in
+// memory. The name of the copy is <path>.new-*: if the process dies, the next open for writing removes it. The copy
+// needs disk space for the part of the file that has ever been in use; without it CopyFile fails with ErrNoSpace.
 func (s *Store) CopyFile(ctx context.Context) (name string, err error) {
 	name = s.file.Beside()
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)

@@ -59,15 +59,14 @@ func (c *Collection) openCursor(ctx context.Context, name string) error {
 // KeysOnly returns a Cursor of the same handler whose changes have no Object: objects are neither copied nor decoded.
 func (c *Cursor) KeysOnly() *Cursor { return &Cursor{c: c.c, name: c.name, keysOnly: true} }
 
-// Position returns the handler's position, and the number of times that this process made the handler begin anew, that
-// is, receive every object again.
+// Position returns the handler's position, and how often this process has made the handler receive every object again.
 func (c *Cursor) Position() (p consumer.Position, resets int, err error) {
 	return c.c.cursors.Get(c.name)
 }
 
-// Acknowledge sets the position, which the next commit writes, or Close at the latest. resets is the value that
-// Position returned. If the handler was made to begin anew since, Acknowledge fails with consumer.ErrReset. It fails
-// with ErrClosed once the collection or the store is being closed.
+// Acknowledge sets the position, which the next commit writes, or Close at the latest. If the handler was made to
+// receive every object again since Position returned resets, it fails with consumer.ErrReset. It fails with ErrClosed
+// once the collection or the store is being closed.
 func (c *Cursor) Acknowledge(p consumer.Position, resets int) error {
 	if err := c.c.cursors.Move(c.name, resets, p); err != nil {
 		return fmt.Errorf("durable handler %q of %s: %w", c.name, c.c.id, err)
@@ -76,10 +75,9 @@ func (c *Cursor) Acknowledge(p consumer.Position, resets int) error {
 	return nil
 }
 
-// Read returns the page of changes at a position, in order, and the position behind them. Of a live object it has only
-// the last change. If at is Replaying, the page has the objects that have not changed after at.Seq, and More is true.
-// Dropped tombstones are missing; a handler that had not acknowledged them has been made to begin anew, that is, to
-// receive every object again.
+// Read returns the page of changes after the position at, in order, and the position behind the page. A live object
+// appears once, with its last change. If at is Replaying, the page has the objects that have not changed after at.Seq,
+// and More is true. Dropped tombstones are missing; handlers that had not acknowledged them receive every object again.
 func (c *Cursor) Read(
 	ctx context.Context, at consumer.Position,
 ) (p consumer.Page, next consumer.Position, err error) {
@@ -101,8 +99,8 @@ func (c *Cursor) Close() { c.c.cursors.CloseOne(c.name) }
 
 // ForgetCursor removes a durable handler: its position, and the tombstones that no other handler needs. It fails with
 // consumer.ErrNone if no handler has that name, with consumer.ErrOpen while the handler is registered, and with
-// ErrClosed after Close. The changelog is dropped with the last handler, unless RetainChanges keeps it. Like Drop,
-// ForgetCursor may grow the file past Options.MaxSize, by some pages that are free afterwards.
+// ErrClosed after Close. The changelog is dropped with the last handler, unless RetainChanges keeps it. ForgetCursor
+// may grow the file past Options.MaxSize, by some pages that are free afterwards.
 func (c *Collection) ForgetCursor(ctx context.Context, name string) error {
 	if err := c.forgetCursor(ctx, name); err != nil {
 		return fmt.Errorf("forget the durable handler %q of %s: %w", name, c.id, err)
@@ -115,7 +113,7 @@ func (c *Collection) forgetCursor(ctx context.Context, name string) error {
 		return err
 	}
 	defer c.mu.Unlock()
-	known, err := c.cursors.Open(name) // so that no other call opens the cursor before it is removed
+	known, err := c.cursors.Open(name) // Open keeps other calls from opening the cursor before it is removed
 	switch {
 	case err != nil:
 		return err
@@ -131,15 +129,15 @@ func (c *Collection) forgetCursor(ctx context.Context, name string) error {
 	return nil
 }
 
-// Cursors returns the durable handlers of the collection, in the order of their names, as of the last commit.
+// Cursors returns the durable handlers of the collection, sorted by name, as of the last commit.
 func (c *Collection) Cursors(ctx context.Context) ([]consumer.Info, error) {
 	return c.read.Cursors(ctx)
 }
 
-// Cursors returns the durable handlers of the collection; see Collection.Cursors.
+// Cursors returns the durable handlers of the collection, sorted by name, as of the last commit.
 func (v *View) Cursors(ctx context.Context) ([]consumer.Info, error) { return v.read.Cursors(ctx) }
 
-// Cursors returns the durable handlers of a collection, as Collection.Cursors does. The collection need not be open.
+// Cursors returns the durable handlers of a collection, open or not, sorted by name, as of the last commit.
 func (s *Store) Cursors(ctx context.Context, id entry.Identity) ([]consumer.Info, error) {
 	id, err := id.Canonical()
 	if err != nil {

@@ -11,9 +11,8 @@ import (
 	"github.com/larder-dev/larder/store/internal/state"
 )
 
-// Describe stores a description of a collection's resource: its names and the columns that kubectl prints. It is for a
-// program that discovers them after it has opened the collection. Fields that r does not set keep their values. Nil
-// Categories or Columns count as not set; empty slices count as set. Describe writes nothing if nothing changes. It
+// Describe stores a description of a collection's resource: its names and the columns that kubectl prints. Fields that
+// r does not set keep their values. Nil Categories or Columns count as not set; empty slices count as set. Describe
 // fails with ErrNoCollection if the file does not have the collection.
 func (s *Store) Describe(ctx context.Context, id entry.Identity, r entry.ResourceInfo) error {
 	id, err := id.Canonical()

@@ -34,26 +34,25 @@
 //	                          removes it
 //	<path>.damaged-<UTC>      a damaged file that was moved aside; the newest two are kept
 //
-// A record's header holds the object's index terms: the values under which the indexes file it. A write removes the old
-// index entries by the old header. It does not decode the old object for that, and does not call an index function,
-// which may have changed.
+// A record's header holds the object's index terms: the values under which the indexes file the object. A write removes
+// the old index entries by the old header. It does not decode the old object for that, and does not call an index
+// function, which may have changed.
 //
-// Payloads may be compressed one by one, with a dictionary made from some of the collection's objects
-// (CollectionOptions.Compression). Each record says how its payload is stored, so the option can be changed at any
-// time. A dictionary never changes, and stays as long as a record refers to it. docs/adr/0007 has costs and gains.
+// Payloads may be compressed one by one, with a dictionary (CollectionOptions.Compression). Each record says how its
+// payload is stored, so the option can be changed at any time. A dictionary never changes, and stays as long as a record
+// refers to it. docs/adr/0007 has costs and gains.
 //
 // # Encryption
 //
 // Options.Encryption seals the collections of Secrets, or of the resources that it names: their payloads, tombstones,
 // dictionaries and index terms. Keys come from seal.ParseKeys, KeysFromFile or KeysFromEnv, or from a seal.KeyProvider.
 // Names, namespaces, UIDs, resourceVersions, sizes and times stay readable. So does the fact that two objects have the
-// same value in an index. In memory nothing is sealed. Look-ups by value work as without encryption.
+// same value in an index. In memory nothing is sealed.
 //
-// To rotate keys, put a new key before the old ones. New records are then sealed under it. Rekey seals the older
-// records anew, and after that the old keys are not needed. Open does not change a file whose data keys it cannot
-// unwrap, and fails with seal.ErrWrongKey. A sealed file can be opened without keys: reads of sealed objects then fail
-// with seal.ErrSealed, except for names. Records from before the collection was sealed stay in plain text until Rekey
-// (Info.PlainText). docs/adr/0012 has the reasons, and says which attacks sealing does not stop.
+// To rotate keys, put a new key before the old ones. New records are then sealed under the new key. Rekey seals the
+// older records anew, and after that the old keys are not needed. A sealed file can be opened without keys: reads of
+// sealed objects then fail with seal.ErrSealed, except for names. Records from before the collection was sealed stay in
+// plain text until Rekey (Info.PlainText). docs/adr/0012 has the reasons, and says which attacks sealing does not stop.
 //
 // # A write
 //
@@ -61,9 +60,8 @@
 //
 //  1. Key, encode and index the objects, outside of any transaction or lock: these steps run the user's functions. An
 //     object for which one of them fails is reported in Result.Skipped.
-//  2. Find the old states, in memory or in the file. If index functions were added since step 1, repeat it.
-//  3. Put the new states and their resourceVersion into the collection's memtable. Readers see them from now on, and
-//     Apply returns the Result.
+//  2. Find the old states, in memory or in the file. If index functions were added since step 1, repeat step 1.
+//  3. Put the new states and their resourceVersion into the collection's memtable, where readers see them.
 //
 // The store commits the memtables of all its collections in one transaction, one second after the first change
 // (Options.CommitInterval), at 4 MiB of changes or 32 MiB with the Residency All (CommitBytes), and at Flush and Close:
@@ -76,13 +74,7 @@
 //  5. Commit. Whenever the process dies, the file has all of the changes or none.
 //
 // A list is committed in the same way. No reader waits for a commit. Apply and lists wait if they are faster than the
-// disk. At twice CommitBytes of uncommitted changes they wait for the current commit, each at most five seconds. At
-// 64 MiB they wait without this limit (Collection.Backpressure). docs/adr/0005 has the reasons.
-//
-// # Memory
-//
-// CollectionOptions.Residency says which objects are kept decoded in memory: with All every object, so that reads are
-// as fast as those of client-go's cache, and with None no object. All readers share the objects in memory.
+// disk (Collection.Backpressure). docs/adr/0005 has the reasons.
 //
 // # A list
 //
@@ -106,31 +98,20 @@
 //
 // # The changelog
 //
-// Collection.OpenCursor registers a durable handler, or continues one that an earlier process has registered. From then
-// on the collection keeps a changelog, with which the handler follows changes over restarts. It has the keys in the
-// order of their last writes, and a tombstone for each deleted object. Cursor.Read returns the changes after an offset:
-// each live object once, in its last state, and the deletes. Cursor.Acknowledge sets the handler's position, which the
-// next commit writes.
+// Collection.OpenCursor registers a durable handler, which follows changes over restarts. From then on the collection
+// keeps a changelog: the keys in the order of their last writes, and a tombstone for each deleted object.
+// Collection.RetainChanges keeps the changelog for other readers, in any process that has the file open (View.Changes).
 //
 // A tombstone is dropped once all handlers have passed it and RetainChanges does not keep it. It is also dropped after
 // the store was open for a week, unless RetainChanges keeps it longer, and beyond 100,000 tombstones. A handler that
 // had not passed a dropped tombstone begins anew, and receives every object (Position.Replaying, Position.Why).
-// docs/adr/0009 has the reasons.
-//
-// Collection.RetainChanges keeps the changelog for readers that are not registered: a reader in any process that has
-// the file open passes its offset to View.Changes and gets the changes since. docs/adr/0014 has the reasons.
+// docs/adr/0009 and 0014 have the reasons.
 //
 // # A file that another process has locked
 //
 // Open waits for Options.LockTimeout, and OpenContext until its context ends at the latest. Then it fails with
 // ErrLocked, and the error names the process that has locked the file. A store never takes a file from another process,
 // and never uses another file instead: docs/adr/0011 says how to roll out a new version, and why.
-//
-// # Copies
-//
-// CopyTo and CopyFile write a consistent copy of the file while others read and write. Records returns the stored
-// records of a collection, not decoded, in key order. Import makes a new store of such records, from which informers
-// resume as from the first one.
 //
 // # Guarantees
 //
@@ -149,13 +130,10 @@
 //   - No function of the user (key functions, index functions, callbacks of Iterate) runs inside a transaction or under
 //     a lock.
 //   - Indexes that the file lacks at a start are built in one pass in the background. Look-ups in them wait for that,
-//     until their contexts end or the store is closed; if the build fails, or the disk hangs, they return an error. An
-//     index that is added later is built by AddIndexers, while writers wait until their contexts end. A build holds at
-//     most a page of decoded objects: 4 MiB of payloads or 1,000 objects. A read-only store builds no index: look-ups
-//     fail with ErrReadOnly unless the file has the index, of a function with the same version. With the Residency All
-//     the indexes are in memory too, and look-ups do not wait once the objects are loaded.
-//   - A store is for one cluster at a time: Collection.ClaimCluster fails with ErrOtherCluster if another open
-//     collection has claimed another cluster. Claims are not stored, and other processes do not see them.
+//     until their contexts end or the store is closed; if the build fails, or the disk hangs, they return an error. A
+//     build holds at most a page of decoded objects: 4 MiB of payloads or 1,000 objects. A read-only store builds no
+//     index: look-ups fail with ErrReadOnly unless the file has the index, of a function with the same version. With
+//     the Residency All look-ups do not wait once the objects are loaded, since the indexes are in memory too.
 //
 // # Damage and failing disks
 //
@@ -166,10 +144,8 @@
 // the file only cannot be read at the moment, Open fails and leaves it.
 //
 // Damage that any reader finds later, and a commit whose outcome is unknown, stop all writing (Store.Err,
-// Store.Failed). Rebuild then copies all readable records to a new file under the same name, and collections that lost
-// objects must be listed again (Info.MustRelist). Reads do not notice a record that is missing altogether; Check and
-// Scrub do. Compact also makes a new file, but of a sound one, to make it smaller. If there is no space (ErrNoSpace)
-// nothing was written, and the write can be repeated.
+// Store.Failed) until Rebuild. Reads do not notice a record that is missing altogether; Check and Scrub do. If there is
+// no space (ErrNoSpace) nothing was written, and the write can be repeated.
 //
 // # Concurrency and shutdown
 //
@@ -179,6 +155,5 @@
 // them and wait. If a write hangs in the disk for ten seconds Close returns ErrStillWriting, and closing goes on in the
 // background. Meanwhile CommitErr returns ErrSlowDisk.
 //
-// A collection stays in the file until Drop or Prune removes it. Prune is for a program that no longer mirrors some of
-// the resources that its earlier build mirrored.
+// A collection stays in the file until Drop or Prune removes it.
 package store

@@ -11,11 +11,11 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// DocumentServerVersion is the name of a document with the version of the collections' API server: its answer to
-// /version, or text such as v1.36.3. A program that knows the version may store it, for snapshots of the store.
+// DocumentServerVersion is the name of a document with the API server's version: its answer to /version, or text such
+// as v1.36.3. A program may store it for snapshots of the store.
 const DocumentServerVersion = "server-version"
 
-// maxDocument is the maximum size of a document, in bytes: it is written in one piece and read into memory.
+// maxDocument is the maximum size of a document in bytes, since a document is read into memory in one piece.
 const maxDocument = 16 << 20
 
 // Document returns the document that PutDocument has stored under that name; nil if there is none. If its checksum is
@@ -32,10 +32,9 @@ func (s *Store) Document(ctx context.Context, name string) ([]byte, error) {
 	return payload, nil
 }
 
-// PutDocument stores data under a name, in a transaction of its own, and replaces the document of that name. It writes
-// nothing if the same data is stored. Documents are for data that a program keeps beside its collections and can fetch
-// again, for example an API server's discovery. Do not store data of objects: documents are never sealed. PutDocument
-// fails if data is larger than 16 MiB.
+// PutDocument stores data of at most 16 MiB under a name, in a transaction of its own, unless the document has that
+// data already. Documents are for data that a program keeps beside its collections and can fetch again, for example an
+// API server's discovery. Do not store data of objects: documents are never sealed.
 func (s *Store) PutDocument(ctx context.Context, name string, data []byte) error {
 	if len(data) > maxDocument {
 		return fmt.Errorf("document %q: %d bytes are more than %d", name, len(data), maxDocument)
@@ -91,8 +90,8 @@ func (s *Store) DeleteDocument(ctx context.Context, name string) error {
 	return nil
 }
 
-// documentRecord returns a copy of a document's stored record; nil if there is none. The caller parses the record
-// outside of the transaction: damage that is found inside a transaction stops all writing.
+// documentRecord returns a copy of a document's record; nil if there is none. The caller parses the copy outside of the
+// transaction: damage that is found inside a transaction stops all writing.
 func documentRecord(ctx context.Context, f *boltfile.File, name string) (data []byte, err error) {
 	err = f.View(ctx, func(tx *bolt.Tx) error {
 		if b := tx.Bucket(format.BucketDocuments); b != nil {

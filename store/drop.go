@@ -13,18 +13,18 @@ import (
 	"github.com/larder-dev/larder/store/internal/state"
 )
 
-// dropAtOnce is the maximum number of objects and tombstones in a collection that is removed in one transaction. bbolt
-// reads each page of the collection, and blocks other writes meanwhile. For 100,000 objects outside the page cache this
-// took seconds on a fast disk, and would take minutes on a memory card.
+// dropAtOnce is the maximum number of objects and tombstones in a collection that one transaction removes. bbolt reads
+// each page of the collection, and blocks other writes meanwhile. For 100,000 objects outside the page cache this took
+// seconds on a fast disk, and would take minutes on a memory card.
 const dropAtOnce = 2000
 
-// Drop removes a collection with its contents. The file keeps its size, and later writes reuse the collection's pages.
-// Compact makes the file smaller; until then each commit writes the list of free pages, 8 bytes for each. Drop fails
-// with ErrCollectionOpen while the collection is open, and with ErrNoCollection if there is none. It may grow the file
-// past Options.MaxSize, by some pages that are free afterwards: otherwise a full file would stay full.
+// Drop removes a collection with its contents. The file keeps its size until Compact, and each commit writes the list
+// of free pages, 8 bytes for each. Drop fails with ErrCollectionOpen while the collection is open, and with
+// ErrNoCollection if there is none. It may grow the file past Options.MaxSize, by some pages that are free afterwards:
+// otherwise a full file would stay full.
 //
-// One transaction makes the collection disappear, so a crash never leaves part of it. The pages of a large collection
-// are freed in further transactions, between which other writes run; if ctx ends, this continues in the background, and
+// One transaction makes the collection disappear, so a crash never leaves part of it. Further transactions free the
+// pages of a large collection, and other writes run between them. If ctx ends, this continues in the background, and
 // after a crash it continues after the next Open.
 func (s *Store) Drop(ctx context.Context, id entry.Identity) error {
 	id, err := id.Canonical()
@@ -54,7 +54,7 @@ func (s *Store) Prune(ctx context.Context) error {
 		case err == nil:
 			s.logger().Info("A collection that this program has not opened was dropped", "collection", st.Identity.String(),
 				"objects", st.Objects)
-		case errors.Is(err, ErrCollectionOpen), errors.Is(err, ErrNoCollection): // opened or dropped since the list was read
+		case errors.Is(err, ErrCollectionOpen), errors.Is(err, ErrNoCollection): // the collection was just opened or dropped
 		default:
 			return fmt.Errorf("prune %s: drop the collection of %s: %w", s.file.Path, st.Identity, err)
 		}
@@ -70,8 +70,7 @@ func (s *Store) drop(ctx context.Context, name string) error {
 	return err
 }
 
-// unlink removes the collection from the list of collections, in one transaction. left is true if ClearDropped has yet
-// to free the collection's pages.
+// unlink removes a collection in one transaction. left is true if ClearDropped has yet to free the collection's pages.
 func (s *Store) unlink(ctx context.Context, name string) (left bool, err error) {
 	if !s.open.Try(name) {
 		return false, ErrCollectionOpen

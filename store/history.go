@@ -9,10 +9,10 @@ import (
 	"github.com/larder-dev/larder/store/internal/read"
 )
 
-// History returns the latest changes of the collection; nil unless CollectionOptions.History asks for them.
+// History returns the latest changes of the collection, in memory; nil if CollectionOptions.History is 0.
 func (c *Collection) History() *history.Window { return c.in.History }
 
-// beginHistory begins the history. It recalls the latest changes if the file keeps a changelog; otherwise the history
+// beginHistory begins the history with the latest changes in the file's changelog. Without a changelog the history
 // begins empty, at the stored resourceVersion.
 func (c *Collection) beginHistory(ctx context.Context, bound int) error {
 	if c.in.History == nil {
@@ -53,41 +53,37 @@ func (c *Collection) historyNow() (at history.Position) {
 	return at
 }
 
-// Page is a run of entries in key order, read at one moment.
+// Page is a run of entries in key order, read in one consistent state.
 type Page struct {
 	Entries []entry.Entry
-	// More says that entries may follow, behind Last.
+	// More says that entries may follow the key Last.
 	More bool
 	Last string
-	// Info is the state of the collection at that moment, and At the Position in its history; the zero Position if it has
-	// no history.
+	// Info is the state of the collection at the read, and At the Position in its history; zero if it has no history.
 	Info entry.Info
 	At   history.Position
 }
 
 // PageOptions says which entries a Page has.
 type PageOptions struct {
-	// After is a key: the page has only entries whose keys follow it. Empty begins at the first key.
+	// After is the key that precedes the page. Empty begins at the first key.
 	After string
-	// Prefix is the prefix of all keys in the page: a namespace and a slash, for example, or a whole key. Empty allows
-	// every key.
+	// Prefix is the prefix of all keys in the page, for example a namespace and a slash, or a whole key.
 	Prefix string
 	// Limit is the maximum number of entries. Default and maximum: 500.
 	Limit int
 	// Bytes is the approximate size of the page's payloads, in bytes: the page ends with the entry that exceeds it.
 	// Default and maximum: 4 MiB.
 	Bytes int
-	// Memory is a buffer for the payloads. A caller that reads many pages can reuse it: the payloads of a page are valid
-	// until the next Page with the same Memory. Page grows it if necessary. Default: each page allocates its payloads,
-	// and the caller owns them.
+	// Memory is a buffer for the payloads, which Page grows if necessary. The payloads of a page are valid until the next
+	// Page with the same Memory. Default: each page allocates its payloads, and the caller owns them.
 	Memory *[]byte
 }
 
 func (o PageOptions) query() read.PageQuery { return read.PageQuery(o) }
 
-// Page reads a page of entries, committed or not; Store.Records reads only committed entries. The caller owns the
-// entries. An entry that cannot be read ends the page: the error is an entry.RecordError, and the page has the entries
-// before it.
+// Page reads a page of entries, committed or not. The caller owns the entries. An entry that cannot be read ends the
+// page: the error is an entry.RecordError, and the page has the entries before it.
 func (c *Collection) Page(ctx context.Context, o PageOptions) (p Page, err error) {
 	found, err := c.read.PageOfEntries(ctx, o.query(), func() { p.At = c.historyNow() })
 	p.Entries, p.More, p.Last, p.Info = found.Entries, found.More, found.Last, found.Info
@@ -125,7 +121,7 @@ func (s *Store) Openings() <-chan struct{} {
 	return s.live.opening
 }
 
-// Page is Collection.Page for the committed state.
+// Page reads a page of committed entries; see Collection.Page.
 func (v *View) Page(ctx context.Context, o PageOptions) (Page, error) {
 	found, err := v.read.PageOfEntries(ctx, o.query(), func() {})
 	return Page{Entries: found.Entries, More: found.More, Last: found.Last, Info: found.Info}, err

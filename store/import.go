@@ -14,25 +14,25 @@ import (
 	"github.com/larder-dev/larder/store/internal/intake"
 )
 
-// Import makes a store from records, as Store.Records or a snapshot file has them. For each collection call Begin, Add
-// for each record in key order, and End; then call Commit. The records are written like a list, about 4 MiB per
-// transaction; Import buffers as much.
+// Import makes a store from records, for example of Store.Records or a snapshot file. For each collection call Begin,
+// Add for each record in key order, and End; then call Commit. Each transaction writes about 4 MiB, which Import
+// buffers.
 //
 // The file gets its name in one step, when all records are on the disk. Until then its name is <path>.new-*, and other
 // calls that open or make a store at path fail with ErrLocked. If the process dies, the next Import or Open for writing
-// removes that file. An informer with the same Attributes resumes from the imported resourceVersion, without a list.
-// The indexes of its collection are built in the background.
+// removes that file. An informer with the same Attributes resumes from the imported resourceVersion, without a list,
+// and builds the indexes in the background.
 //
 // An Import must be used by one goroutine. After a method has failed only Abort is allowed.
 type Import struct {
 	file        *boltfile.NewFile
 	store       *Store
-	c           *Collection         // current collection; nil before Begin and after End
-	list        *intake.Replacement // list of the collection c that receives the records
+	c           *Collection         // c is the current collection; nil before Begin and after End
+	list        *intake.Replacement // list receives the records of c
 	what        ImportCollection
-	last        string // key of the last record that was added
+	last        string // last is the key of the last added record
 	page        []entry.Entry
-	bytes       int // approximate size of page in bytes
+	bytes       int // bytes is the approximate size of page in bytes
 	done        bool
 	compression Compression
 }
@@ -45,19 +45,17 @@ type ImportOptions struct {
 	Compression Compression
 }
 
-// ImportCollection describes a collection that an Import makes. Fields other than Seal have the meaning of the Info
-// fields of the same name.
+// ImportCollection describes a collection that an Import makes. The Info of the collection gets its fields except Seal.
 type ImportCollection struct {
 	Identity   entry.Identity
 	Attributes entry.Attributes
 	Resource   entry.ResourceInfo
-	// Seal seals the collection even if Options.Encryption does not name its resource; see CollectionOptions.Seal.
+	// Seal seals the collection even if Options.Encryption does not name its resource.
 	Seal bool
 }
 
-// ImportState is the state of a collection that an Import has made. Its fields have the meaning of the Info fields of
-// the same name. If Complete is set, either ResourceVersion must be set, or MustRelist, which says why the collection
-// cannot be resumed.
+// ImportState has fields of the Info of an imported collection. If Complete is set, ResourceVersion must be set, or
+// MustRelist must say why the collection cannot be resumed.
 type ImportState struct {
 	ResourceVersion string
 	Complete        bool
@@ -65,7 +63,6 @@ type ImportState struct {
 	LastContact     time.Time
 }
 
-// validate returns an error if the fields of st contradict each other.
 func (st ImportState) validate() error {
 	switch {
 	case st.ResourceVersion != "" && !entry.ComparableRV(st.ResourceVersion):
@@ -78,8 +75,8 @@ func (st ImportState) validate() error {
 }
 
 // NewImport begins a store at path, and creates the directory if it is missing. It fails with ErrExists if anything is
-// at path, with ErrLocked while another process opens or makes a store there, and with ErrNoSpace. It waits for the
-// other process until ctx ends or LockTimeout has passed.
+// at path, with ErrNoSpace, and with ErrLocked while another process opens or makes a store there. It waits for that
+// process until ctx ends or LockTimeout has passed.
 func NewImport(ctx context.Context, path string, o ImportOptions) (*Import, error) {
 	i, err := newImport(ctx, path, o)
 	if err != nil {
@@ -140,8 +137,8 @@ func (i *Import) Abort() error {
 	return nil
 }
 
-// Commit gives the store its name, once everything is on the disk. If it fails it removes the files of the import. It
-// fails with ErrExists if a file of that name has appeared meanwhile, and does not touch that file.
+// Commit gives the store its name, once all records are on the disk. If Commit fails it removes the files of the
+// import. It fails with ErrExists if a file of that name has appeared meanwhile, and does not touch that file.
 func (i *Import) Commit(ctx context.Context) error {
 	if i.done {
 		return fmt.Errorf("make the store %s: it has been committed or aborted", i.file.Path)
@@ -160,7 +157,7 @@ func (i *Import) commit(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := i.store.Close(); err != nil { // the file is synced already: bbolt has synced each transaction
+	if err := i.store.Close(); err != nil { // no fsync follows: bbolt has synced each transaction
 		return err
 	}
 	if err := i.store.Err(); err != nil {

@@ -79,7 +79,6 @@ func (i *Import) Add(ctx context.Context, r entry.Entry) error {
 	return nil
 }
 
-// validate returns an error if the record cannot be added.
 func (i *Import) validate(r entry.Entry) error {
 	switch {
 	case i.done || i.c == nil:
@@ -133,7 +132,6 @@ func (i *Import) end(ctx context.Context, as ImportState) (objects int, err erro
 	return info.Objects, err
 }
 
-// flush adds the buffered records to the list and commits them.
 func (i *Import) flush(ctx context.Context) error {
 	if err := i.list.Entries(ctx, i.page); err != nil {
 		return err

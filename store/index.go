@@ -18,18 +18,17 @@ import (
 	"github.com/larder-dev/larder/store/internal/write"
 )
 
-// putSet replaces the index functions, and wakes look-ups that wait for an index.
 func (c *Collection) putSet(set *index.Set) {
 	c.in.Set.Store(set)
 	c.builder.Wake()
 }
 
 // indexLayout is the version of the encoding of index entries (format.IndexPrefix). Indexes of another version are
-// rebuilt. In version 1 values of up to 28 KiB were stored literally.
+// rebuilt.
 const indexLayout = "2"
 
-// versionsWith appends the codec's fingerprint and indexLayout to the versions of index functions. The fingerprint is
-// needed because other Go types may decode the same payload to an object with other terms.
+// versionsWith appends the codec's fingerprint and indexLayout to the versions of index functions. A codec of other Go
+// types may decode a payload to an object with other index terms.
 func versionsWith(c codec.Codec, versions map[string]string) map[string]string {
 	completed := make(map[string]string, len(versions))
 	for name, version := range versions {
@@ -40,8 +39,8 @@ func versionsWith(c codec.Codec, versions map[string]string) map[string]string {
 	return completed
 }
 
-// claimLocked prepares the indexes in the file for set, and then makes set the collection's index functions. It writes
-// nothing if the file needs no change. The caller holds mu.
+// claimLocked prepares the indexes in the file for set, and then makes set the collection's index functions. The caller
+// holds mu.
 func (c *Collection) claimLocked(ctx context.Context, set *index.Set) error {
 	var ready []string
 	needed := false
@@ -71,8 +70,7 @@ func (c *Collection) claimLocked(ctx context.Context, set *index.Set) error {
 }
 
 // claim changes st, the stored state of the collection, for this process: the states of the indexes for the functions
-// in set, the names of the resource, and whether records are sealed. It returns the names of the indexes that are
-// ready.
+// in set, the names of the resource, and whether records are sealed. It returns the names of the ready indexes.
 func (c *Collection) claim(st *state.State, set *index.Set) (ready []string) {
 	st.Info.Resource = st.Info.Resource.With(c.resource)
 	if !c.readOnly {
@@ -81,15 +79,14 @@ func (c *Collection) claim(st *state.State, set *index.Set) (ready []string) {
 	return set.Claim(st.Indexes, st.Objects == 0 && !c.readOnly)
 }
 
-// indexReader answers look-ups in indexes: from the file (index.Reader), or from memory (read.Residents).
+// indexReader looks up objects in indexes: in the file (index.Reader), or in memory (read.Residents).
 type indexReader interface {
 	ByIndex(ctx context.Context, index string, values ...string) ([]runtime.Object, error)
 	IndexKeys(ctx context.Context, index, value string) ([]string, error)
 	IndexValues(ctx context.Context, index string) ([]string, error)
 }
 
-// awaitIndex waits until the index can be read, and returns its reader: the objects in memory, or the file, in which
-// the index is then ready. It fails if neither will be ready soon.
+// awaitIndex waits until the index can be read, from memory or from the file. It fails if neither will be ready soon.
 func (c *Collection) awaitIndex(ctx context.Context, name string) (indexReader, error) {
 	var changed, loaded <-chan struct{}
 	for waits := false; ; waits = true {
@@ -97,7 +94,7 @@ func (c *Collection) awaitIndex(ctx context.Context, name string) (indexReader, 
 			return nil, err
 		}
 		set := c.in.Set.Load()
-		if _, err := set.Find(name); err != nil { // before inMemory: objects that are loaded after this check have the index
+		if _, err := set.Find(name); err != nil { // before inMemory: objects loaded after this check have the index
 			return nil, err
 		}
 		if r := c.inMemory(); r != nil {
@@ -117,8 +114,7 @@ func (c *Collection) awaitIndex(ctx context.Context, name string) (indexReader, 
 }
 
 // awaitChange waits until changed is closed, because an index may be ready, or loaded, because the objects may be in
-// memory. It fails if the index will not be built, or the disk hangs. loaded is nil if the objects are not being loaded
-// into memory.
+// memory. It fails if the index will not be built, or the disk hangs. loaded is nil if no load is running.
 func (c *Collection) awaitChange(ctx context.Context, name string, changed, loaded <-chan struct{}) error {
 	notBuilt := func(err error) error { return fmt.Errorf("index %q of %s is not built: %w", name, c.id, err) }
 	if err := c.builder.Err(); err != nil && loaded == nil {
@@ -146,8 +142,7 @@ func (c *Collection) awaitChange(ctx context.Context, name string, changed, load
 	}
 }
 
-// lookUp calls fn in a read transaction with the index want.Index, which must be ready, and the matching writes of the
-// memtable.
+// lookUp calls fn in a read transaction with the ready index want.Index and the memtable's matching writes.
 func (c *Collection) lookUp(ctx context.Context, want memtable.Lookup, fn func(index.View) error) error {
 	return c.read.ViewMerged(ctx, &want, func(b *bolt.Bucket, over *read.Captured) error {
 		v, err := c.read.IndexView(b, want.Index, c.read.Coder.Sealing(), over)

@@ -16,15 +16,14 @@ import (
 )
 
 // BuildIndexes begins to build the indexes that are not ready, all in one pass in the background. Only look-ups in
-// these indexes wait for the build. Without BuildIndexes, the first write or the first look-up in one of these indexes
-// begins the build; see AddIndexers.
+// these indexes wait for the build. Without BuildIndexes, the first write or the first look-up in such indexes begins
+// it.
 func (c *Collection) BuildIndexes() {
 	if !c.started.Swap(true) {
 		c.startBuild()
 	}
 }
 
-// startBuild starts a goroutine that builds the indexes that are not ready, unless one is running.
 func (c *Collection) startBuild() {
 	if c.readOnly || len(c.in.Set.Load().Unready()) == 0 || !c.builder.Begin() {
 		return
@@ -34,8 +33,7 @@ func (c *Collection) startBuild() {
 	})
 }
 
-// AddIndexers adds index functions; see Interface. As in client-go, it fails and adds none of them if one of the names
-// is taken.
+// AddIndexers adds index functions; see Interface. As in client-go, it adds none of them if one of the names is taken.
 func (c *Collection) AddIndexers(ctx context.Context, indexers cache.Indexers, versions map[string]string) error {
 	if len(indexers) == 0 {
 		return nil
@@ -49,8 +47,8 @@ func (c *Collection) AddIndexers(ctx context.Context, indexers cache.Indexers, v
 	return nil
 }
 
-// addIndexers adds index functions in these steps. No function is called under a lock or in a transaction: writers wait
-// for the end of a Pause.
+// addIndexers adds index functions in these steps. Writers wait for the end of a Pause, so that no function is called
+// under a lock or in a transaction.
 //
 //  1. Commit the dirty changes, and have writers wait: all objects are in the file.
 //  2. Compute the terms of the objects in memory.
@@ -65,7 +63,7 @@ func (c *Collection) addIndexers(ctx context.Context, indexers cache.Indexers, v
 	if err != nil {
 		return err
 	}
-	if c.started.Load() { // flush before writers have to wait: the disk may hang
+	if c.started.Load() { // a Flush precedes the Pause of writers, because the disk may hang
 		if err := c.store.Flush(ctx); err != nil {
 			return err
 		}
@@ -87,20 +85,19 @@ func (c *Collection) addIndexers(ctx context.Context, indexers cache.Indexers, v
 		return err
 	case late:
 		if err = c.buildAdded(ctx, added.Names()); err != nil {
-			resume() // let writers continue: another write may hold mu for long, and their writes already have the new terms
+			resume() // writers continue, since another write may hold mu for long; their writes have the new terms
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			c.dropIndexesLocked(added.Names())
 		}
 		return err
 	case c.started.Load():
-		c.startBuild() // nothing else builds them: BuildIndexes was called before they were added
+		c.startBuild() // BuildIndexes was called before the functions were added, and misses their indexes
 	}
 	return nil
 }
 
-// claimAdded makes set the collection's index functions, in memory and in the file. set includes the functions that are
-// being added.
+// claimAdded makes set, which includes added, the collection's index functions in memory and in the file.
 func (c *Collection) claimAdded(ctx context.Context, set, added *index.Set) error {
 	for done := false; !done; { // repeat if objects were loaded into memory while terms were computed
 		r := c.resident.Load()
@@ -126,8 +123,7 @@ func (c *Collection) claimAdded(ctx context.Context, set, added *index.Set) erro
 }
 
 // swapSet makes set the index functions for the next writes, and adds the terms of the new functions to r, the objects
-// in memory. It returns false if terms were not computed for one of the objects, or if r is no longer the collection's
-// resident table.
+// in memory. It returns false if an object lacks terms, or if r is no longer the collection's resident table.
 func (c *Collection) swapSet(set *index.Set, names []string, r *resident.All, terms resident.MoreTerms) bool {
 	c.in.Front.Lock()
 	defer c.in.Front.Unlock()
@@ -138,7 +134,6 @@ func (c *Collection) swapSet(set *index.Set, names []string, r *resident.All, te
 	return true
 }
 
-// buildAdded builds the added indexes that the file does not have.
 func (c *Collection) buildAdded(ctx context.Context, names []string) error {
 	unready := slices.DeleteFunc(slices.Clone(names), c.in.Set.Load().Ready)
 	if len(unready) == 0 {
@@ -147,31 +142,27 @@ func (c *Collection) buildAdded(ctx context.Context, names []string) error {
 	return index.Build(ctx, indexedRecords{c}, unready, c.store.logger().WithValues("collection", c.id.String()))
 }
 
-// dropIndexesLocked removes indexes that could not be added. The file may have them: the next commit marks them as
+// dropIndexesLocked removes index functions that could not be added. The next commit marks their indexes in the file as
 // idle. The caller holds mu.
 func (c *Collection) dropIndexesLocked(names []string) { c.putSet(c.in.Set.Load().Without(names)) }
 
-// indexedRecords implements index.Records: through it an index.Builder reads and rewrites the records of a collection.
+// indexedRecords implements index.Records, through which an index.Builder reads and rewrites a collection's records.
 type indexedRecords struct{ c *Collection }
 
 var _ index.Records = indexedRecords{}
 
-// Set returns the current index functions.
 func (r indexedRecords) Set() *index.Set { return r.c.in.Set.Load() }
 
-// Final reports whether a retry of the build is useless: it can succeed only after a rebuild of the file, or in another
-// process.
+// Final reports whether a retry of the build is useless: only a rebuild of the file or another process can help.
 func (r indexedRecords) Final(err error) bool {
 	return errors.Is(err, entry.ErrDamaged) || errors.Is(err, ErrOutcomeUnknown) || errors.Is(err, ErrNoCollection) ||
 		errors.Is(err, ErrClosed)
 }
 
-// Page reads the records that follow the key after.
 func (r indexedRecords) Page(ctx context.Context, after string) (page []index.Record, more bool, err error) {
 	return r.c.read.IndexPage(ctx, after)
 }
 
-// Update writes the records with their renewed terms.
 func (r indexedRecords) Update(ctx context.Context, names []string, records []index.Record) error {
 	if err := r.c.lockWrites(ctx); err != nil {
 		return err
@@ -187,7 +178,6 @@ func (r indexedRecords) Update(ctx context.Context, names []string, records []in
 	})
 }
 
-// SetReady marks the indexes ready, in the file and then for readers.
 func (r indexedRecords) SetReady(ctx context.Context, names []string) error {
 	if err := r.c.lockWrites(ctx); err != nil {
 		return err

@@ -11,11 +11,9 @@ import (
 	"github.com/larder-dev/larder/store/query"
 )
 
-// Reader reads one collection of objects: by key, by index, and by a query.Query, at any time and from any number of
-// goroutines.
-//
-// Each call sees the state after some batch, committed or not; Iterate and Each may see a newer state on each page. No
-// call holds a transaction when it returns. Objects are shared and must not be modified.
+// Reader reads one collection of objects, from any number of goroutines. Each call sees the state after some batch,
+// committed or not; Iterate and Each may see a newer state on each page. No call holds a transaction when it returns.
+// Objects are shared and must not be modified.
 type Reader interface {
 	// Info returns the collection's state.
 	Info(ctx context.Context) (entry.Info, error)
@@ -32,13 +30,12 @@ type Reader interface {
 	// Select returns the objects that q selects, in key order. On an error it also returns the objects that could be
 	// read. It fails with query.ErrNoField if objects of the type have no such field.
 	Select(ctx context.Context, q query.Query) ([]runtime.Object, error)
-	// Each calls fn for each object that q selects, in key order. Like Iterate it reads pages, each in one transaction
-	// that is closed before fn is called, and stops at the first error.
+	// Each calls fn for each object that q selects, in key order. It reads pages and stops at an error, as Iterate does.
 	Each(ctx context.Context, q query.Query, fn func(key string, obj runtime.Object) error) error
 
 	// ByIndex returns the objects that have any of the values in the named index, each once. Objects with the same value
-	// are in key order. Like IndexKeys and IndexValues it waits while the index is being built at a start, and fails if
-	// the build has failed or will not be tried.
+	// are in key order. ByIndex, IndexKeys and IndexValues wait while the index is being built at a start, and fail if the
+	// build has failed or will not be tried.
 	ByIndex(ctx context.Context, index string, values ...string) ([]runtime.Object, error)
 	// IndexKeys returns the keys of the objects that have the value in the named index.
 	IndexKeys(ctx context.Context, index, value string) ([]string, error)
@@ -49,32 +46,30 @@ type Reader interface {
 }
 
 // Interface is one collection of objects with its resourceVersion. *Collection keeps it in a file, *memory.Collection
-// in memory. There is one writer (the informer's process loop) and any number of readers.
+// in memory. The only writer is the process loop of an informer.
 type Interface interface {
 	Reader
 
 	// Apply applies the batch, its index entries and its resourceVersion in one step: reads see all of it or nothing. The
-	// next commit writes it to the file, with all batches before it; see Options.CommitInterval. If Apply fails nothing
-	// has changed. After Apply the objects belong to the store and must not be modified.
+	// next commit writes it to the file (Options.CommitInterval). If Apply fails nothing has changed. After Apply the
+	// objects belong to the store and must not be modified.
 	Apply(ctx context.Context, b entry.Batch) (entry.Result, error)
-	// BeginReplace begins a list. Only one can be open: the other writing methods fail until it is committed or
-	// aborted.
+	// BeginReplace begins a list. The other writing methods fail until the list is committed or aborted.
 	BeginReplace(ctx context.Context, o ReplaceOptions) (Replacement, error)
 	// SetMustRelist sets Info.MustRelist: the contents cannot be resumed, for the given reason.
 	SetMustRelist(ctx context.Context, reason string) error
 
 	// Refs returns the identities of the objects whose keys follow after, in key order, at most limit of them. They come
-	// from the records and the memtable, not from decoded objects in memory. If an object in memory has another state, or
-	// is missing in one of the two, its resourceVersion and UID are empty, so that it equals no object of a server.
+	// from the records and the memtable. If the decoded object in memory has another state, or one of the two is missing,
+	// the resourceVersion and UID are empty, so that they equal no object of a server.
 	Refs(ctx context.Context, after string, limit int) ([]entry.ObjectRef, error)
 
-	// AddIndexers adds index functions. Until the first write (or Collection.BuildIndexes) it returns at once, and the
-	// indexes are built in one pass with the indexes of CollectionOptions. Later it returns once the indexes are built, as
-	// in client-go, and adds nothing if that fails or ctx ends. Writers wait meanwhile, and readers do not. A function
-	// must not look up an index of the collection, write to the collection or add indexes. versions maps index names to
-	// versions: as long as the version of a function and the codec's Fingerprint are the same, the next process does not
-	// rebuild its index. Each process rebuilds the index of a function without a version, since its results may depend on
-	// a flag.
+	// AddIndexers adds index functions. Until the first write (or Collection.BuildIndexes) it returns at once, and one
+	// pass builds all indexes later. After that it returns once the indexes are built, as in client-go, and adds nothing
+	// if the build fails or ctx ends. Writers wait meanwhile, and readers do not. A function must not look up an index of
+	// the collection, write to the collection or add indexes. versions maps index names to versions. As long as the
+	// version of a function and the codec's Fingerprint are the same, the next process does not rebuild its index. Without
+	// a version each process rebuilds the index, since the results of the function may depend on a flag.
 	AddIndexers(ctx context.Context, indexers cache.Indexers, versions map[string]string) error
 
 	// Indexer returns the collection as a cache.Indexer of client-go.
@@ -84,40 +79,39 @@ type Interface interface {
 // ReplaceOptions are the options of BeginReplace.
 type ReplaceOptions struct {
 	// Rewrite also rewrites the records of unchanged objects if new records have another compression, dictionary or
-	// sealing. Every object of the list is decoded. An object that cannot be decoded is left out. If its stored state
-	// cannot be decoded either, the record is deleted, and no change is reported.
+	// sealing. Every object of the list is decoded, and undecodable objects are left out. If the stored state of an
+	// undecodable object cannot be decoded either, its record is deleted, and no change is reported.
 	Rewrite bool
-	// Attributes are stored with the objects of the list. They say, for example, which codec encoded the objects.
+	// Attributes are stored with the list, for example the codec that encoded the objects.
 	Attributes entry.Attributes
 }
 
 // Replacement receives a list page by page. It compares the body and the index terms of each object with the stored
-// record, and writes the objects that differ, even if UID and resourceVersion are equal. In that case a change is
-// reported only if the objects differ by equality.Semantic. In a complete collection all differences become visible
-// with Commit, unless they are too large to be held (package documentation, "A list"). In an incomplete collection (a
-// cold start) each page is visible at once, and Commit marks the collection complete.
+// record, and writes the objects that differ. If UID and resourceVersion are equal, it reports a change only if the
+// objects differ by equality.Semantic. In a complete collection all differences become visible with Commit, unless they
+// are too large to be held (package documentation, "A list"). In an incomplete collection (a cold start) each page is
+// visible at once, and Commit marks the collection complete.
 //
-// A method that fails has changed nothing. It can be called again with the same arguments, for example once there is
-// space on the disk.
+// A method that fails has changed nothing, and can be called again, for example once there is space on the disk.
 type Replacement interface {
 	// Page adds the next items of the list. The result has the changes that are visible from now on; the result of Commit
 	// has the others (Result.Staged). leftOut names items that the caller refused: their stored states stay, and they are
-	// recorded in Info.LeftOut.
+	// listed in Info.LeftOut.
 	Page(ctx context.Context, items []runtime.Object, leftOut ...entry.LeftOut) (entry.Result, error)
 	// Known adds items of the list by reference: an object counts as listed if the collection has a record with that UID
 	// and resourceVersion. Known returns the other references, whose objects Page has to add. If ReplaceOptions.Rewrite is
 	// set it returns all references.
 	Known(ctx context.Context, refs []entry.ObjectRef) (missing []entry.ObjectRef, res entry.Result, err error)
 	// Event adds an event that the watch received while the list was paged. It ignores an event that is older than the
-	// listed state of its object, and Page ignores an item that is older than an added event. As for Page, the result
-	// has the changes that are visible from now on.
+	// listed state of its object, and Page ignores an item that is older than an added event. The result has the changes
+	// that are visible from now on.
 	Event(ctx context.Context, op entry.Op) (entry.Result, error)
-	// Commit puts the held changes into the collection, with the list's resourceVersion (b.ResourceVersion) and
-	// b.LastContact; b.Ops must be empty. As with Apply, the changes are in the file after the next commit of the store.
-	// If there are many changes, Commit puts a part of them and sets Result.More: call it again. Until the last part
-	// Info.MustRelist is set. Deletes come first (a Deleted change has no New), then the other changes, each in key order.
+	// Commit puts the held changes into the collection, with the list's b.ResourceVersion and b.LastContact; b.Ops must be
+	// empty. If there are many changes, Commit puts a part of them and sets Result.More: call it again. Until the last
+	// part Info.MustRelist is set. Deletes come first (a Deleted change has no New), then the other changes, each in key
+	// order.
 	Commit(ctx context.Context, b entry.Batch) (entry.Result, error)
-	// Abort drops the held changes. It does nothing after the last Commit. Changes that are visible already stay; the
-	// collection is then incomplete or must be listed anew, and the next list in this process is a diff against it.
+	// Abort drops the held changes. It does nothing after the last Commit. If changes are visible already, the collection
+	// is incomplete or must be listed anew, and the next list in this process is a diff against them.
 	Abort()
 }

@@ -9,28 +9,24 @@ import (
 	"github.com/larder-dev/larder/store/internal/boltfile"
 )
 
-// liveSet holds the open collections of a store, and counts the rebuilds of the file and the collections' losses. Make
-// it with newLiveSet.
 type liveSet struct {
-	mu       sync.Mutex
-	all      map[*Collection]struct{} // the open collections; guarded by mu
-	opening  chan struct{}            // closed when the next collection is opened; guarded by mu
-	rebuilds int                      // number of rebuilds of the file; guarded by mu
-	losses   map[string]int           // how often each collection, by name, has lost objects in a rebuild; guarded by mu
+	mu       sync.Mutex // mu guards the other fields
+	all      map[*Collection]struct{}
+	opening  chan struct{}  // opening is closed when the next collection is opened
+	rebuilds int            // rebuilds is the number of rebuilds of the file
+	losses   map[string]int // losses counts the rebuilds that lost objects, by collection name
 }
 
 func newLiveSet() liveSet {
 	return liveSet{all: map[*Collection]struct{}{}, opening: make(chan struct{}), losses: map[string]int{}}
 }
 
-// list returns the collections that are open.
 func (l *liveSet) list() []*Collection {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Collect(maps.Keys(l.all))
 }
 
-// keepAll reports whether every open collection keeps all of its objects in memory.
 func (l *liveSet) keepAll() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -48,8 +44,7 @@ func (l *liveSet) count() int {
 	return len(l.all)
 }
 
-// add adds c to the open collections and returns true. It returns false if a rebuild has happened since the count of
-// rebuilds was before.
+// add adds c to the open collections. It returns false if the number of rebuilds is no longer before.
 func (l *liveSet) add(c *Collection, before int) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -68,7 +63,7 @@ func (l *liveSet) remove(c *Collection) {
 	delete(l.all, c)
 }
 
-// rebuilt records a rebuild. lost has the names of the collections that lost objects, with the reasons.
+// rebuilt counts a rebuild. lost has the names of the collections that lost objects, with the reasons.
 func (l *liveSet) rebuilt(lost map[string]error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -89,18 +84,18 @@ func (l *liveSet) rebuildCount() int {
 	return l.rebuilds
 }
 
-// failure returns the failure of the file and the rebuildCount of the same moment.
+// failure returns the failure of the file and the number of rebuilds at the same moment.
 func (l *liveSet) failure(f *boltfile.File) (rebuilds int, failure error) {
 	for {
 		rebuilds, failure = l.rebuildCount(), f.Err()
-		if l.rebuildCount() == rebuilds { // no rebuild in between: it would have changed the count
+		if l.rebuildCount() == rebuilds { // a rebuild in between would have changed the count
 			return rebuilds, failure
 		}
 	}
 }
 
-// enlist adds c to the live collections, like liveSet.add. It waits for a running exchange of the file, but for no
-// other write, which a failing disk may never finish.
+// enlist adds c to s.live. It waits for a running exchange of the file, but not for other writes, which a failing disk
+// may never finish.
 func (s *Store) enlist(ctx context.Context, c *Collection, before int) (bool, error) {
 	resume, err := s.file.PauseExchanges(ctx)
 	if err != nil {
@@ -110,8 +105,8 @@ func (s *Store) enlist(ctx context.Context, c *Collection, before int) (bool, er
 	return s.live.add(c, before), nil
 }
 
-// Losses returns how many times Rebuild has lost objects of the collection, or of its open Replacement, since the store
-// was opened. When the number grows, the writer of the collection must list anew.
+// Losses returns how many times Rebuild has lost objects of the collection, or of its open Replacement, since Open.
+// When the number grows, the writer of the collection must list anew.
 func (c *Collection) Losses() int {
 	l := &c.store.live
 	l.mu.Lock()

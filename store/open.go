@@ -16,28 +16,26 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// FormatVersion is the version of the format of the files that this package writes.
+// FormatVersion is the version of the file format that this package writes.
 const FormatVersion = format.Version
 
-// LeastMaxSize is the smallest Options.MaxSize that takes effect. A new file has a few pages and grows by 4 MiB at a
-// time.
+// LeastMaxSize is the smallest Options.MaxSize that takes effect. A new file grows by 4 MiB at a time.
 const LeastMaxSize = boltfile.AllocSize + 1<<20
 
 // Open opens the store at path. If there is none it creates one, with its directory. A symbolic link is followed once
 // and never replaced; if its target is missing the store is created there, in a directory that must exist. A file that
 // is damaged, or whose data keys are damaged, is moved aside (see Quarantined), and a new one is created.
 //
-// Open fails with ErrLocked while another process, or another Store of this one, has locked the file (the error says
-// which; readers share their lock), with ErrNewerFormat if a newer program wrote the file, with ErrForeign if it is not
-// a store, and with ErrWrongKey if Options.Encryption cannot unwrap its data keys. It does not change the file then.
+// Open fails with ErrLocked while another process, or another Store of this process, has locked the file (readers share
+// their lock), with ErrNewerFormat if a newer program wrote the file, with ErrForeign if it is not a store, and with
+// seal.ErrWrongKey if Options.Encryption cannot unwrap its data keys. It does not change the file then.
 //
-// With Options.ReadOnly Open changes nothing on the disk. It fails if the file is missing, and with ErrDamaged if the
-// file is damaged.
+// With Options.ReadOnly Open changes nothing on the disk, and fails if the file is missing or damaged (ErrDamaged).
 func Open(path string, o Options) (*Store, error) { return OpenContext(context.Background(), path, o) }
 
-// OpenContext is Open with a context, for a long Options.LockTimeout: during a rolling update, for example, a process
-// waits for its predecessor. It fails with the cause of ctx if ctx ends before the file is locked. After that it only
-// passes ctx to the KeyProvider.
+// OpenContext is Open with a context, for a long Options.LockTimeout: during a rolling update a process waits for its
+// predecessor. It fails with the cause of ctx if ctx ends before the file is locked. After that only the KeyProvider
+// uses ctx.
 func OpenContext(ctx context.Context, path string, o Options) (*Store, error) {
 	if path == "" {
 		return nil, errors.New("open the store: the path is empty; name the file to open or to make")
@@ -75,7 +73,6 @@ func newStore(path string, o Options) *Store {
 	return s
 }
 
-// commitHook returns the function that replaces tx.Commit in tests; nil if h has none.
 func commitHook(h *hook.Hooks) func(tx *bolt.Tx) error {
 	if h.Commit == nil {
 		return nil
@@ -83,15 +80,14 @@ func commitHook(h *hook.Hooks) func(tx *bolt.Tx) error {
 	return func(tx *bolt.Tx) error { return h.Commit(tx.Commit) }
 }
 
-// writeFailed is called after a failed write, before boltfile.File admits the next writer. After ErrNoSpace it drops
-// tombstones to free pages.
+// writeFailed drops tombstones after ErrNoSpace, to free pages, before boltfile.File admits the next writer.
 func (s *Store) writeFailed(w boltfile.Work, err error) {
 	if errors.Is(err, ErrNoSpace) && !w.Frees {
 		s.trimForSpace()
 	}
 }
 
-// verifyIdentity checks every ten seconds whether another file has been copied over the open file; see ErrOverwritten.
+// verifyIdentity checks every ten seconds whether another file has been copied over the open file (ErrOverwritten).
 func (s *Store) verifyIdentity(ctx context.Context) {
 	interval := 10 * time.Second
 	if h := s.o.Hooks; h != nil && h.IdentityInterval > 0 {
@@ -100,7 +96,6 @@ func (s *Store) verifyIdentity(ctx context.Context) {
 	s.file.VerifyIdentity(ctx, interval)
 }
 
-// startUpkeep starts the background work of a store that is open for writing.
 func (s *Store) startUpkeep() {
 	if s.ReadOnly() {
 		return

@@ -30,9 +30,9 @@ const MustRelistInterrupted = format.MustRelistInterrupted
 // If a collection has lost objects, its Info.MustRelist is MustRelistDamaged and its Losses has grown. If its state
 // could not be read at all, an open collection is empty, and a closed one is missing from the new file.
 //
-// Without one of these errors Rebuild checks the store, and does nothing if the check finds no problem. If Rebuild
-// fails (the disk is full, or still failing), reads go on from the old file, and it can be called again. On Windows,
-// where an open file cannot be renamed, it always fails: close the store and open it again.
+// If the store has not failed, Rebuild checks it, and does nothing if it is sound. If Rebuild fails, reads go on from
+// the old file, and Rebuild can be called again. On Windows, where an open file cannot be renamed, it always fails:
+// close the store and open it again.
 func (s *Store) Rebuild(ctx context.Context) error {
 	switch {
 	case s.ReadOnly():
@@ -50,18 +50,18 @@ func (s *Store) Rebuild(ctx context.Context) error {
 	}
 	rebuilt, err := s.rebuild(ctx, before, failure)
 	for _, c := range rebuilt {
-		c.startBuild() // build the indexes again: the failure of the store has ended the builds
+		c.startBuild() // the failure of the store has ended the builds
 	}
 	if err != nil {
 		return fmt.Errorf("rebuild %s: %w", s.file.Path, err)
 	}
-	// Commit the writes that are dirty since the failure. The commit loop retries only later, and writers under
-	// backpressure should not wait for that. CommitErr returns the error if this fails.
+	// Flush commits the changes that are dirty since the failure. The commit loop retries later, and writers under
+	// backpressure should not wait for that. CommitErr returns the error if this Flush fails.
 	_ = s.Flush(ctx)
 	return nil
 }
 
-// rebuild exchanges the file for a copy of its readable records, unless another call has done so since the count of
+// rebuild exchanges the file for a copy of its readable records, unless another call has done so since the number of
 // rebuilds was before. It returns the open collections, which now use the new file.
 func (s *Store) rebuild(ctx context.Context, before int, why error) ([]*Collection, error) {
 	end, err := s.file.BeginExchange(ctx, rebuilding)
@@ -86,8 +86,8 @@ func (s *Store) rebuild(ctx context.Context, before int, why error) ([]*Collecti
 			reason.Error())
 	}
 	rebuilt := s.live.list()
-	for _, live := range rebuilt { // while other goroutines cannot write yet: the locks are still held
-		live.recorded.Store(0) // dirty writes may be in the new file's changelog already, and are recorded again
+	for _, live := range rebuilt { // other goroutines cannot write until end releases the locks
+		live.recorded.Store(0) // dirty writes may be in the new file's changelog already; they are added a second time
 		if c.Lost[live.read.Name] != nil {
 			err = errors.Join(err, live.recount(context.WithoutCancel(ctx)))
 		}
@@ -99,8 +99,7 @@ func (s *Store) rebuild(ctx context.Context, before int, why error) ([]*Collecti
 	return rebuilt, err
 }
 
-// recount recomputes the Info in the memtable from the rebuilt file, which has lost objects, and the writes in the
-// memtable. It does nothing if the memtable is empty.
+// recount recomputes the memtable's Info from the rebuilt file, which has lost objects, and the writes in the memtable.
 func (c *Collection) recount(ctx context.Context) error {
 	c.in.Front.Lock()
 	defer c.in.Front.Unlock()
@@ -126,7 +125,7 @@ func (c *Collection) recount(ctx context.Context) error {
 		}
 		before.Objects, before.Newest = st.Objects, st.Newest
 		if st.MustRelist != "" {
-			before.MustRelist = st.MustRelist // the rebuild has set MustRelist, or the file had it before
+			before.MustRelist = st.MustRelist
 		}
 		c.read.Memtable.Correct(func(now state.Covers) state.Covers {
 			now.Info = before.Info
@@ -136,8 +135,8 @@ func (c *Collection) recount(ctx context.Context) error {
 	})
 }
 
-// revive adds to a rebuilt copy of the file the state that this process has in memory. Every open collection is in the
-// copy, with its durable handlers, even if no part of it could be read.
+// revive adds the state in memory to a rebuilt copy of the file: each open collection with its durable handlers, even
+// if no part of the collection could be read.
 func (s *Store) revive(c *copier.Copier) error {
 	err := c.Write(s.file.PutTimes)
 	for _, live := range s.live.list() {
@@ -154,8 +153,8 @@ func (s *Store) revive(c *copier.Copier) error {
 	return err
 }
 
-// revive creates the collection's buckets in a new file if they are missing, and writes the cursors. If lost is true
-// the rebuild has lost objects or tombstones of the collection, and the handlers begin anew.
+// revive creates the missing buckets of a collection in a rebuilt file, and writes the positions of its durable
+// handlers. With lost, objects or tombstones were lost, and the handlers receive every object again.
 func (c *Collection) revive(tx *bolt.Tx, lost bool) error {
 	if err := c.create(tx); err != nil {
 		return err

@@ -8,20 +8,19 @@ import (
 )
 
 // Records calls fn for each committed record of a collection whose key follows after, in the byte order of keys. The
-// collection may be open or not. Records reads pages, and no transaction is open while fn runs. Each page is
-// consistent. All pages together are consistent only if there is no write meanwhile, as in a copy by CopyFile. The
-// caller owns the records.
+// collection may be open or not. No transaction is open while fn runs. Each page of records is consistent, but all
+// pages together only if there is no write meanwhile, as in a copy by CopyFile. The caller owns the records.
 //
-// It returns the error of fn, or ErrNoCollection. At a record that cannot be read it returns an entry.RecordError that
-// wraps ErrDamaged, or ErrIncompatible if a newer program wrote the record. Other damage to a page is an error that
-// wraps ErrDamaged too.
+// Records returns the error of fn, or ErrNoCollection. At an unreadable record it returns an entry.RecordError that
+// wraps ErrDamaged, or ErrIncompatible if a newer program wrote the record. Other damage is an error that wraps
+// ErrDamaged.
 func (s *Store) Records(ctx context.Context, id entry.Identity, after string, fn func(entry.Entry) error) error {
 	id, err := id.Canonical()
 	if err != nil {
 		return err
 	}
 	r := s.reader(id.ID(), nil)
-	var failed error // error of fn, which Records returns without a wrapper
+	var failed error // failed is the error of fn, which Records returns without a wrapper
 	err = r.Entries(ctx, after, func(e entry.Entry) error {
 		failed = fn(e)
 		return failed

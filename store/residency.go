@@ -7,8 +7,8 @@ type Residency uint8
 // to save memory: in an agent on a small node, in a mirror, and in a program whose handlers receive most of the objects
 // that it needs. docs/benchmarks.md compares the reads of both with those in client-go.
 const (
-	// All keeps every object in memory, as client-go does: reads are as fast, and share objects. After a start the
-	// objects are read from the file in the background. Until that is done, reads decode. The zero Residency is All.
+	// All, the default, keeps every object in memory, as client-go does: reads are as fast, and share objects. After a
+	// start the objects are read from the file in the background. Until that is done, reads decode.
 	All Residency = iota
 	// None decodes an object whenever it is read, which takes tens of microseconds. A look-up in an index decodes every
 	// object that it returns. Memory does not grow with the number of objects.

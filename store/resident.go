@@ -9,8 +9,8 @@ import (
 	"github.com/larder-dev/larder/store/internal/resident"
 )
 
-// inMemory returns the objects in memory if reads can use them; otherwise nil. It returns nil if the store is closed:
-// reads then use the file, and fail.
+// inMemory returns the objects in memory if reads can use them. After Store.Close it returns nil: reads then use the
+// file, and fail.
 func (c *Collection) inMemory() *resident.All {
 	if a := c.resident.Load(); a.IsOpen() && !c.isClosed() {
 		return a
@@ -18,7 +18,6 @@ func (c *Collection) inMemory() *resident.All {
 	return nil
 }
 
-// residents returns the reader of the objects in memory.
 func (c *Collection) residents(a *resident.All) read.Residents {
 	if a == nil {
 		return read.Residents{}
@@ -26,12 +25,12 @@ func (c *Collection) residents(a *resident.All) read.Residents {
 	return read.Residents{Table: a.Table, Set: &c.in.Set, CustomKeys: c.read.CustomKeys}
 }
 
-// startLoading starts to read all objects into memory anew. It is called when the collection is opened, when a rebuild
-// may have lost objects of the collection, and when a list has replaced objects that could not be read.
+// startLoading reads all objects into memory anew: when the collection is opened, when a rebuild may have lost objects,
+// and when a list has replaced unreadable objects.
 func (c *Collection) startLoading() { c.loadInBackground(c.beginLoading()) }
 
-// beginLoading replaces the resident table by a new one that is not open yet, so that reads use the file. The new table
-// has the writes of the memtable.
+// beginLoading makes a new resident table with the writes of the memtable. Reads use the file until the table is
+// opened.
 func (c *Collection) beginLoading() *resident.All {
 	c.in.Front.Lock()
 	defer c.in.Front.Unlock()
@@ -43,7 +42,6 @@ func (c *Collection) beginLoading() *resident.All {
 	return a
 }
 
-// loadInBackground starts to load all objects of the file into the table a.
 func (c *Collection) loadInBackground(a *resident.All) {
 	c.workers.Start("read the objects of "+c.id.String(), func(ctx context.Context) {
 		err := ctx.Err()
@@ -66,7 +64,7 @@ func (c *Collection) loadInBackground(a *resident.All) {
 	})
 }
 
-// openResident makes reads use the table a, unless a newer table has replaced it. It fails if a does not have as many
+// openResident makes reads use the table a, unless a newer table has replaced a. It fails if a does not have as many
 // objects as the collection.
 func (c *Collection) openResident(ctx context.Context, a *resident.All) error {
 	if !c.mu.TryLock() {
@@ -88,7 +86,7 @@ func (c *Collection) openResident(ctx context.Context, a *resident.All) error {
 	return nil
 }
 
-// WaitResident waits until the objects of a collection whose Residency is All are in memory, or ctx ends. It fails if
+// WaitResident waits until the objects of a collection with the Residency All are in memory, or ctx ends. It fails if
 // an object cannot be read: then reads decode from the file, until a list has replaced the unreadable objects. If the
 // file is damaged it waits for Rebuild. With another Residency it returns at once.
 func (c *Collection) WaitResident(ctx context.Context) error {
@@ -116,14 +114,13 @@ func (c *Collection) WaitResident(ctx context.Context) error {
 	}
 }
 
-// forgetResidents drops the objects in memory and loads them anew, because the file may have lost some of them.
+// forgetResidents loads the objects in memory anew, because the file may have lost some of them.
 func (c *Collection) forgetResidents() {
 	if c.resident.Load() != nil {
 		c.startLoading()
 	}
 }
 
-// reload starts another load if the last one has failed.
 func (c *Collection) reload() {
 	if a := c.resident.Load(); a != nil && !a.IsOpen() && a.Loading() == nil {
 		c.startLoading()

@@ -9,22 +9,20 @@ import (
 	"github.com/larder-dev/larder/store/internal/state"
 )
 
-// CurrentKey returns the id of the provider's current key, under which Rekey seals; it is empty for a store without
-// Options.Encryption.
+// CurrentKey returns the id of the provider's current key, under which Rekey seals; empty without Options.Encryption.
 func (s *Store) CurrentKey(ctx context.Context) (id string, err error) { return s.keys.CurrentKey(ctx) }
 
 // Seals reports whether Options.Encryption seals a new collection of the resource.
 func (s *Store) Seals(r schema.GroupResource) bool { return s.o.Encryption.Seals(r) }
 
-// Sealed reports whether a collection is sealed, or will be from its next write on. Functions that show objects of a
-// store must call it instead of checking the resource: a sealed collection stays sealed when Options.Encryption no
-// longer names its resource, or is nil.
+// Sealed reports whether a collection is sealed, or will be from its next write on. Code that shows objects must call
+// it instead of checking the resource: a sealed collection stays sealed when Options.Encryption no longer names its
+// resource.
 func (s *Store) Sealed(info entry.Info) bool {
 	return info.Sealed || s.Seals(info.Identity.GroupResource())
 }
 
-// beginSealing decides whether new records are sealed. It fails if the collection is sealed, or must be, and the store
-// has no keys.
+// beginSealing decides whether new records are sealed. It fails if they must be and the store has no keys.
 func (c *Collection) beginSealing(st state.State, must bool) error {
 	err := c.read.Coder.Begin(st.Sealed, must, c.store.Seals(c.id.GroupResource()))
 	if c.read.Coder.Sealing() {
@@ -33,7 +31,7 @@ func (c *Collection) beginSealing(st state.State, must bool) error {
 	return err
 }
 
-// markSealed sets Sealed in the state if the collection is sealed from now on, and PlainText if it has older records.
+// markSealed sets Sealed in the state if new records are sealed, and PlainText if the collection has older records.
 func (c *Collection) markSealed(st *state.State) {
 	if !c.read.Coder.Sealing() || st.Sealed {
 		return

@@ -26,36 +26,33 @@ import (
 type Options struct {
 	// ReadOnly opens the file for inspection, with a shared lock.
 	ReadOnly bool
-	// LockTimeout is how long to wait while another process holds the file. Default 1 s; negative does not wait. For a
-	// long wait use OpenContext.
+	// LockTimeout is how long to wait while another process holds the file. Default 1 s; negative does not wait.
 	LockTimeout time.Duration
 	// MaxSize is the maximum size of the file in bytes; writes that do not fit stay in memory (ErrNoSpace). The file may
-	// end up to 4 MiB below it, since it grows by 4 MiB at a time. A file that is already larger is opened, and its free
-	// pages are used. Default: no maximum; 1.9 GiB in a 32-bit program, which refuses files of more than 2 GiB.
+	// end up to 4 MiB below it, since it grows by 4 MiB at a time. A larger file is opened, and its free pages are used.
+	// Default: no maximum; 1.9 GiB in a 32-bit program, which refuses files of more than 2 GiB.
 	MaxSize int64
 	// CommitInterval is how long changes from Apply may wait in memory for their commit. A crash loses them, and the
-	// server sends them again. An object that changes several times in between is written once. Default 1 s. Flush
-	// commits at once.
+	// server sends them again. An object that changes several times in between is written once. Default 1 s.
 	CommitInterval time.Duration
 	// CommitBytes is the number of dirty bytes that causes a commit before CommitInterval. At twice that number Apply
 	// waits for the commit; see Collection.Backpressure. Default 4 MiB, or 32 MiB while each open collection has the
-	// Residency All: that is small compared to the objects in memory, and frequent updates of an object are then written
-	// less often. Maximum 64 MiB.
+	// Residency All: frequent updates of an object are then written less often. Maximum 64 MiB.
 	CommitBytes int
 	// Logger logs quarantine, rebuilds and skipped objects. Its sink may be called during a write to the store: it may
 	// read from the store, but must not wait for a write. Default: klog.Background().
 	Logger *logr.Logger
-	// Encryption seals the stored objects of some resources, Secrets by default. Default (nil): nothing is sealed. A file
-	// with sealed collections can be opened without Encryption, but its sealed collections cannot (seal.ErrSealed).
+	// Encryption seals the stored objects of some resources, Secrets by default. Default (nil): nothing is sealed, and
+	// sealed collections cannot be opened (seal.ErrSealed).
 	Encryption *seal.Encryption
 	// Hooks are for tests of this module.
 	Hooks *hook.Hooks
 
-	// pageSize is the page size of new files, for tests. Default defaultPageSize.
+	// pageSize is the page size of new files in tests. Default defaultPageSize.
 	pageSize int
-	// atOnce makes Apply commit before it returns, for tests.
+	// atOnce makes Apply commit before it returns, in tests.
 	atOnce bool
-	// dropStep is the number of bytes of a dropped collection that one transaction removes, for tests. Default 16 MiB.
+	// dropStep is the number of bytes of a dropped collection that one transaction removes in tests. Default 16 MiB.
 	dropStep int
 }
 
@@ -69,10 +66,8 @@ func (o Options) newPageSize() int {
 	return o.pageSize
 }
 
-// defaultLockTimeout is the default of Options.LockTimeout.
 const defaultLockTimeout = time.Second
 
-// lockTimeout returns LockTimeout with its default, and 0 for "do not wait".
 func (o Options) lockTimeout() time.Duration {
 	if o.LockTimeout == 0 {
 		return defaultLockTimeout
@@ -80,8 +75,7 @@ func (o Options) lockTimeout() time.Duration {
 	return max(o.LockTimeout, 0)
 }
 
-// Defaults of Options.CommitInterval and CommitBytes. commitBytesAll is the default of CommitBytes while every open
-// collection has the Residency All.
+// commitBytesAll is the default of CommitBytes while every open collection has the Residency All.
 const (
 	defaultCommitInterval = time.Second
 	defaultCommitBytes    = 4 << 20
@@ -95,7 +89,6 @@ func (o Options) commitInterval() time.Duration {
 	return o.CommitInterval
 }
 
-// commitBytes returns Options.CommitBytes, or its current default, which depends on the open collections.
 func (s *Store) commitBytes() int {
 	switch {
 	case s.o.CommitBytes > 0:
@@ -108,11 +101,11 @@ func (s *Store) commitBytes() int {
 
 // CollectionOptions are the options of Store.Collection.
 type CollectionOptions struct {
-	// Codec of the objects. Required.
+	// Codec encodes and decodes the objects. Required.
 	Codec codec.Codec
 	// KeyFunc returns an object's key. Default cache.DeletionHandlingMetaNamespaceKeyFunc.
 	KeyFunc cache.KeyFunc
-	// Indexers to start with; more can be added later.
+	// Indexers are the first index functions; Collection.AddIndexers adds more.
 	Indexers cache.Indexers
 	// IndexVersions are the versions of the index functions, by index name; see Interface.AddIndexers.
 	IndexVersions map[string]string
@@ -120,44 +113,43 @@ type CollectionOptions struct {
 	Resource entry.ResourceInfo
 	// Residency says which objects are kept decoded in memory. Default All.
 	Residency Residency
-	// Compression of the objects in the file. Default none.
+	// Compression of the objects in the file. Default NoCompression.
 	Compression Compression
-	// History is the maximum size of the history, an in-memory list of the latest changes, in bytes of keys and
-	// objects. Watches of the collection use it; see Collection.History. Each change then reads the old object from the
-	// file. Default: no history.
+	// History is the maximum size of the history, an in-memory list of the latest changes, in bytes of keys and objects.
+	// See Collection.History. Each change then reads the old object from the file. Default 0: no history.
 	History int
 	// Seal seals the collection even if Options.Encryption does not name its resource. Opening it fails if the store has
 	// no keys.
 	Seal bool
-	// Committed is called after each attempt to commit changes of the collection, by the goroutine that committed and
-	// under no lock. It must not wait for a commit. May be nil.
+	// Committed is called after each attempt to commit changes of the collection, by the committing goroutine and under no
+	// lock. It must not wait for a commit. May be nil.
 	Committed func(Commit)
 	// Decodes reports whether a handler will use the objects of changes at once. If it returns true, each batch decodes
 	// its entry.Undecoded objects, on all cores, and leaves out undecodable ones. Otherwise an object is decoded on its
-	// first use. Decodes must not block. Default: false. With the Residency All objects are always decoded at once.
+	// first use. Decodes must not block. Default: false. The Residency All always decodes at once.
 	Decodes func() bool
-	// Closing reports whether the owner of the collection is about to close it. If it returns true, another call that
-	// opens the collection waits for the close; otherwise that call fails at once. It must not block. Default: false.
+	// Closing reports whether the owner of the collection is about to close it. Another call that opens the collection
+	// then waits for the close instead of failing at once. Closing must not block. Default: false.
 	Closing func() bool
-	// Holder identifies the owner of the collection. Other calls that open the collection meanwhile get it in their
-	// CollectionOpenError. Informers use it to attach to an informer that has the collection open. May be nil.
+	// Holder identifies the owner of the collection, in the CollectionOpenError of other calls that open the collection.
+	// Informers use it to attach to the informer that has the collection open. May be nil.
 	Holder any
 }
 
 // Store is one file of collections.
 type Store struct {
-	// open has the names of the open collections, and live the collections; see collections.go and live.go.
+	// open has the names of the open collections, and live the collections.
 	open claims.Set
 	live liveSet
 
 	o           Options
-	file        *boltfile.File // all transactions use its View and Update
+	file        *boltfile.File // file runs all transactions, by View and Update
 	commits     *commit.Loop
 	limiter     *limiter.Limiter
 	ending      ending
 	keys        keyring.Ring
-	opened      sync.Map // names of collections opened for writing since Open; Prune keeps them
-	plainLogged sync.Map // names of the collections whose plain text was logged; see logPlainText
+	opened      sync.Map // opened has the names of the collections opened for writing since Open; Prune keeps them
+	plainLogged sync.Map // plainLogged has the names of the collections whose plain text was logged
 	// verified is the time when Check last found no problem; nil if it never did.
 	verified atomic.Pointer[time.Time]
 }
@@ -178,12 +170,12 @@ func (s *Store) logger() logr.Logger { return s.file.Logger() }
 func (s *Store) Err() error { return s.file.Err() }
 
 // Failed returns a channel that is closed once Err is not nil. The writer then has to call Rebuild, even if a reader
-// has found the damage. Rebuild replaces the channel by a new one.
+// has found the damage. Rebuild makes a new channel.
 func (s *Store) Failed() <-chan struct{} { return s.file.Failed() }
 
-// Check verifies the whole file. It first checks that the branch pages are sound and that each page is used once. If
-// they are, it checks the leaf pages, and the contents of the collections by their checksums. It returns an error if
-// the file cannot be read; problems of the file are in the report.
+// Check verifies the whole file: the branch pages, that each page is used once, the leaf pages, and the contents of the
+// collections by their checksums. Damage of the branch pages ends the check. Check returns an error if the file cannot
+// be read; problems of the file are in the report.
 //
 // One transaction reads the branch pages, about a hundredth of the file. Each further transaction reads about 1 MiB,
 // and one at the end of each collection counts its objects. Concurrent writes are not reported as damage.
@@ -194,7 +186,6 @@ func (s *Store) checked(rate int) check.File {
 	return check.File{File: s.file, Keys: &s.keys, Rate: rate}
 }
 
-// check implements Check and Scrub.
 func (s *Store) check(ctx context.Context, f check.File) (Report, error) {
 	pages, err := check.Pages(ctx, f)
 	if err != nil {
@@ -223,9 +214,9 @@ func (s *Store) Scrubbed() time.Time {
 	return time.Time{}
 }
 
-// Scrub checks the whole file, as Check does, for stores that are seldom read. It reads the branch pages as fast as it
-// can, and the rest with at most 64 MiB a second. If it finds damage the store fails, as after a read of damaged data
-// (Err, Failed): it refuses writes until Rebuild, which the store's informers call.
+// Scrub checks the whole file, as Check does, for stores that are seldom read. It reads at most 64 MiB a second, apart
+// from the branch pages. If it finds damage the store fails, as after a read of damaged data (Err, Failed): it refuses
+// writes until Rebuild, which the store's informers call.
 func (s *Store) Scrub(ctx context.Context) error {
 	f := s.checked(check.BackgroundRate)
 	report, err := s.check(ctx, f)
@@ -239,7 +230,7 @@ func (s *Store) Scrub(ctx context.Context) error {
 func (s *Store) Size() (total, free int64, err error) { return s.file.Size() }
 
 // Written returns the number of bytes that this Store has written since it was opened: whole pages, as bbolt writes
-// them. It includes Rebuild and Compact.
+// them, and the files of Rebuild and Compact.
 func (s *Store) Written() int64 { return s.file.Written() }
 
 // Report is the result of Check.
@@ -253,7 +244,7 @@ type Report struct {
 	// verified.
 	Sealed int
 	// LeftOut is the number of objects in Info.LeftOut, and LeftOutMore says whether more objects may have been left out.
-	// They are no problem of the store: the next informer fetches them again.
+	// The next informer fetches them again.
 	LeftOut     int
 	LeftOutMore bool
 	// Problems has one line for each problem, with collection and key. Empty if the file is sound.

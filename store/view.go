@@ -17,17 +17,16 @@ import (
 )
 
 // View reads the committed state of one collection of a Store, whether the collection is open or not. It has no index
-// functions, but uses the indexes that are ready in the file. Each method reads a consistent state, like the methods of
-// Interface. If the collection is sealed and the store has no keys, Info, Keys and Cursors still work; methods that
-// need an object or an index fail with seal.ErrSealed.
+// functions, but uses the indexes that are ready in the file. Each method reads one consistent state. If the collection
+// is sealed and the store has no keys, methods that need an object or an index fail with seal.ErrSealed.
 type View struct {
 	read  read.Reader
 	store *Store
 	id    entry.Identity
 }
 
-// View opens a collection for reading, with unstructured objects. For a collection of typed objects in protobuf use
-// ViewWith instead. View fails with ErrNoCollection if there is no such collection.
+// View opens a collection for reading, with unstructured objects; use ViewWith for typed objects in protobuf. View
+// fails with ErrNoCollection if there is no such collection.
 func (s *Store) View(ctx context.Context, id entry.Identity) (*View, error) {
 	codec, err := codec.View(id.Representation, nil)
 	if err != nil {
@@ -36,8 +35,8 @@ func (s *Store) View(ctx context.Context, id entry.Identity) (*View, error) {
 	return s.ViewWith(ctx, id, codec)
 }
 
-// ViewWith opens a collection for reading, like View, and decodes objects with the caller's codec, such as the codec
-// that wrote the collection, or the result of codec.View for it.
+// ViewWith opens a collection for reading and decodes objects with the caller's codec, such as the codec that wrote the
+// collection, or the result of codec.View for it.
 func (s *Store) ViewWith(ctx context.Context, id entry.Identity, codec codec.Codec) (*View, error) {
 	id, err := id.Canonical()
 	if err != nil {
@@ -69,12 +68,12 @@ func (v *View) Iterate(ctx context.Context, after string, fn func(key string, ob
 	return v.read.Iterate(ctx, after, fn)
 }
 
-// Select returns the objects that q selects, in key order; see Interface.
+// Select returns the objects that q selects, in key order.
 func (v *View) Select(ctx context.Context, q query.Query) ([]runtime.Object, error) {
 	return v.read.Select(ctx, q)
 }
 
-// Each calls fn for each object that q selects, in key order; see Interface.
+// Each calls fn for each object that q selects, in key order; see Reader.
 func (v *View) Each(ctx context.Context, q query.Query, fn func(key string, obj runtime.Object) error) error {
 	return v.read.Each(ctx, q, fn)
 }
@@ -97,7 +96,7 @@ func (v *View) IndexValues(ctx context.Context, index string) ([]string, error) 
 
 func (v *View) indexes() index.Reader { return v.lookUp }
 
-// lookUp calls fn with the index. It fails with ErrNoIndex if the index is not ready in that transaction.
+// lookUp calls fn with the index, or fails with ErrNoIndex if the index is not ready in that transaction.
 func (v *View) lookUp(ctx context.Context, want memtable.Lookup, fn func(index.View) error) error {
 	return v.read.View(ctx, func(b *bolt.Bucket) error {
 		st, err := state.Get(b, v.read.Name)

@@ -22,7 +22,6 @@ func (c *Collection) lockWrites(ctx context.Context) error {
 	return nil
 }
 
-// target describes the collection for a write.Writer.
 func (c *Collection) target() write.Target {
 	return write.Target{
 		Read: &c.read, Compressor: c.compressor, Cursors: &c.cursors, Tombstones: c.tombstones, Now: c.store.file.Times,
@@ -30,12 +29,10 @@ func (c *Collection) target() write.Target {
 	}
 }
 
-// update runs fn in one write transaction.
 func (c *Collection) update(ctx context.Context, fn func(tx *bolt.Tx) error) error {
 	return c.store.file.Update(ctx, c.writing(), fn)
 }
 
-// writing describes a write of the collection, for the errors of callers that wait for it.
 func (c *Collection) writing() boltfile.Work {
 	return boltfile.Work{What: "a write of " + c.id.String()}
 }
@@ -44,8 +41,8 @@ func (c *Collection) writeLocked(ctx context.Context, fn func(w *write.Writer) e
 	return c.writeLockedFor(ctx, c.writing(), fn)
 }
 
-// writeLockedFor runs fn in a write transaction with a write.Writer of the collection. The caller holds mu. Errors of
-// callers that wait for this write contain what.
+// writeLockedFor runs fn in a write transaction. what describes the write in the errors of callers that wait for it.
+// The caller holds mu.
 func (c *Collection) writeLockedFor(ctx context.Context, what boltfile.Work, fn func(w *write.Writer) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -66,13 +63,12 @@ func (c *Collection) writeLockedFor(ctx context.Context, what boltfile.Work, fn 
 			return err
 		}
 		return w.Put()
-	}, func(err error) { // called before another writer can begin
+	}, func(err error) { // UpdateThen calls this function before another writer can begin
 		c.cursors.Written(cursors, err)
 	})
 }
 
-// storedObject returns the object of a stored record. If the object in memory has the same UID and resourceVersion it
-// returns that; otherwise it decodes the record.
+// storedObject returns the object of a record: from memory if UID and resourceVersion are equal, and decoded otherwise.
 func (c *Collection) storedObject(key string, s read.Stored) (runtime.Object, error) {
 	if r := c.inMemory(); r != nil && s.Found {
 		if now := r.State(key); now != nil && now.UID == s.UID && now.RV == s.RV {

@@ -7,8 +7,8 @@ import (
 	"github.com/larder-dev/larder/store/history"
 )
 
-// TestRecalled checks that a watch can start at a resourceVersion from before a restart, using the events that an
-// earlier process stored. Events whose old object is needed, which is not stored, are not used.
+// TestRecalled checks that a watch can start at a resourceVersion from before a restart, with the stored events of an
+// earlier process, unless it needs their old objects, which are not stored.
 func TestRecalled(t *testing.T) {
 	w := history.New(1 << 20)
 	if !w.Recall([]*history.Event{recalled("a", 11), recalled("b", 13)}, 10, "14") {
@@ -31,7 +31,6 @@ func TestRecalled(t *testing.T) {
 	}
 }
 
-// TestRecallPassesOver checks which stored changes of an earlier process a history window must not begin with.
 func TestRecallPassesOver(t *testing.T) {
 	for name, test := range map[string]struct {
 		changes []*history.Event
@@ -66,8 +65,7 @@ func TestRecallPassesOver(t *testing.T) {
 	wantFind(t, w, "13", true, nil)
 }
 
-// TestExisted checks when a watch reports an object that an earlier process stored as ADDED: exactly if the client
-// cannot know the object from before.
+// TestExisted checks that a watch reports a stored object as ADDED exactly if the client cannot know it from before.
 func TestExisted(t *testing.T) {
 	since := recalled("a", 20)
 	since.Since = 12

@@ -13,9 +13,9 @@ import (
 
 // Errors of readers.
 var (
-	// ErrExpired: what followed a Position or a resourceVersion is not in the window any more. Read the collection anew.
+	// ErrExpired says that the window lacks events after a Position or a resourceVersion. Read the collection anew.
 	ErrExpired = errors.New("the changes since then are not kept any more")
-	// ErrAhead: the resourceVersion is newer than the collection.
+	// ErrAhead says that the resourceVersion is newer than the collection.
 	ErrAhead = errors.New("the collection has not come that far")
 )
 
@@ -26,21 +26,21 @@ type Event struct {
 	RV uint64
 	// Old is the object before the change; nil if there was none.
 	Old *entry.Entry
-	// New is the object after the change. Of a deletion it is the last state, with the resourceVersion of the deletion,
-	// if the server has sent it, else nil.
+	// New is the object after the change. For a deletion it is the last state, with the resourceVersion of the deletion,
+	// or nil if the server has not sent that state.
 	New *entry.Entry
-	// Deleted is true if the object is gone after the change.
+	// Deleted is true if the change deleted the object.
 	Deleted bool
-	// Recalled is true if an earlier process has applied the change: Old is not known, and changes of the object before
-	// it may have been merged into it.
+	// Recalled is true if an earlier process applied the change: Old is nil even if there was an object, and the event may
+	// combine several changes of the object.
 	Recalled bool
-	// Since is the resourceVersion since which there was an object under the key, if Recalled; 0 is for longer than the
-	// Window goes back.
+	// Since is the resourceVersion since which the key has had an object, in a Recalled event; 0 if that is older than the
+	// Window.
 	Since uint64
 }
 
-// Existed reports whether the object existed before the event, as a reader knows it who has read on from the state at a
-// resourceVersion.
+// Existed reports whether the object existed before the event, for a client that has read all events after the
+// resourceVersion from.
 func (e *Event) Existed(from uint64) bool {
 	if !e.Recalled {
 		return e.Old != nil
@@ -48,7 +48,7 @@ func (e *Event) Existed(from uint64) bool {
 	return e.Since <= from
 }
 
-// replaces reports whether the event puts another object in the place of one.
+// replaces reports whether the event replaces an object by an object with another UID.
 func (e *Event) replaces() bool { return e.Old != nil && e.After() != nil && e.Old.UID != e.New.UID }
 
 // After returns the object after the change; nil if there is none.
@@ -59,10 +59,10 @@ func (e *Event) After() *entry.Entry {
 	return e.New
 }
 
-// overhead is what an event takes besides keys and payloads, in bytes.
+// overhead is the approximate memory of an event in bytes, without key and payloads.
 const overhead = 256
 
-// Size is what the event takes in memory, in bytes.
+// Size returns the approximate memory of the event, in bytes.
 func (e *Event) Size() int {
 	n := overhead + len(e.Key)
 	if e.Old != nil {
@@ -74,43 +74,43 @@ func (e *Event) Size() int {
 	return n
 }
 
-// Position is a place between two events of a Window. The zero Position is of no Window.
+// Position is a point between two events of a Window. The zero Position belongs to no Window.
 type Position struct {
-	timeline  uint64 // 0 is none
-	next      uint64 // number of the event that follows
-	disturbed uint64 // Window.disturbed at that time
+	timeline  uint64 // timeline is 0 in the zero Position
+	next      uint64 // next is the number of the event that follows
+	disturbed uint64 // disturbed is Window.disturbed at the time of the call that returned the Position
 }
 
-// Window keeps the latest changes of a collection. New returns one.
+// Window keeps the latest changes of a collection. Make it with New.
 type Window struct {
 	bound int
 
-	mu       sync.RWMutex
-	timeline uint64        // of the events; guarded by mu
-	events   []*Event      // guarded by mu, like the following
-	first    uint64        // number of events[0]
-	bytes    int           // of events
-	floor    uint64        // resourceVersion of the state before events[0]
-	rv       uint64        // that the newest state has; 0 if it is not known
-	changed  chan struct{} // closed at the next change
+	mu       sync.RWMutex // mu guards the fields below
+	timeline uint64        // timeline is the number of the current timeline
+	events   []*Event      // events are the kept events, oldest first
+	first    uint64        // first is the number of events[0]
+	bytes    int           // bytes is the size of events
+	floor    uint64        // floor is the resourceVersion of the state before events[0]
+	rv       uint64        // rv is the resourceVersion of the newest state; 0 if it is not known
+	changed  chan struct{} // changed is closed at the next change
 
-	known uint64 // number of the first event that is not Recalled
+	known uint64 // known is the number of the first event that is not Recalled
 
-	disturbed uint64 // how often the state has changed without an event
-	unsettled bool   // Restart has to follow
-	ended     bool   // End was called
-	calm      uint64 // number of the first event that is known to have come after that
+	disturbed uint64 // disturbed counts the calls of Disturb
+	unsettled bool   // unsettled is true from Disturb until a new timeline begins
+	ended     bool   // ended is true after End
+	calm      uint64 // calm is the lowest Position.next that is certainly after the last Disturb
 }
 
-// New returns a Window that holds at most bound bytes of events, but always the newest one.
+// New returns a Window that holds at most bound bytes of events, but always the newest event.
 func New(bound int) *Window {
 	return &Window{bound: bound, timeline: 1, changed: make(chan struct{})}
 }
 
-// Put adds the events of a batch, in order, and the resourceVersion that covers them. The collection calls it while
-// readers cannot see the batch yet, or wait for it. A timeline begins if the batch does not continue this one: the
-// resourceVersions do not ascend, as those of an object that was refused and is brought later, or an object has become
-// another one, and nobody has told of its deletion.
+// Put adds the events of a batch, in order, and the resourceVersion that covers them. The collection calls it before
+// readers can see the batch. Put begins a new timeline if the batch does not continue the current one: if the
+// resourceVersions do not ascend, as for an object that was first refused, or if an event replaces an object by an
+// object with another UID.
 func (w *Window) Put(events []*Event, rv string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -130,7 +130,7 @@ func (w *Window) Put(events []*Event, rv string) {
 	w.wakeLocked()
 }
 
-// ascend reports whether the resourceVersions of the events ascend, after one and up to another.
+// ascend reports whether the resourceVersions of the events ascend, from above after to at most upTo.
 func ascend(events []*Event, after, upTo uint64) bool {
 	for _, e := range events {
 		if e.RV <= after || e.RV > upTo {
@@ -141,7 +141,6 @@ func ascend(events []*Event, after, upTo uint64) bool {
 	return true
 }
 
-// trimLocked lets the oldest events go until the rest is within the bound.
 func (w *Window) trimLocked() {
 	drop := 0
 	for w.bytes > w.bound && drop < len(w.events)-1 {
@@ -153,8 +152,8 @@ func (w *Window) trimLocked() {
 	w.events = slices.Delete(w.events, 0, drop)
 }
 
-// Disturb notes that the collection changes without events, as a list does that is applied while it is read, or damage
-// that loses objects. Undo fails over it, and Settled is false until Restart follows, at the end of a list.
+// Disturb notes that the collection changes without events: a list is visible before its end, or damage has lost
+// objects. Undo fails across a Disturb, and Settled is false until Restart at the end of a list.
 func (w *Window) Disturb() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -163,7 +162,7 @@ func (w *Window) Disturb() {
 	w.calm = w.nextLocked() + 1
 }
 
-// Settled reports whether the collection is one state of the API server, and no mixture of two. It is false after End.
+// Settled reports whether the collection is one state of the API server, not a mixture of two. It is false after End.
 func (w *Window) Settled() bool {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
@@ -171,7 +170,7 @@ func (w *Window) Settled() bool {
 }
 
 // End ends the window when its collection is closed: it drops the events and wakes all waiters. From then on each
-// Position and each resourceVersion is ErrExpired. The collection adds nothing afterwards.
+// Position and each resourceVersion is ErrExpired.
 func (w *Window) End() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -179,8 +178,7 @@ func (w *Window) End() {
 	w.ended = true
 }
 
-// Restart begins a new timeline at the resourceVersion that the collection has now. changed says that objects have
-// changed, too.
+// Restart begins a new timeline at the collection's resourceVersion. changed says whether objects have changed.
 func (w *Window) Restart(rv string, changed bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -189,15 +187,16 @@ func (w *Window) Restart(rv string, changed bool) {
 }
 
 // Timeline returns the number of the timeline, and the oldest resourceVersion from which it can be followed. That is
-// above the newest one if the timeline has begun with changes under a resourceVersion that readers knew already.
+// above the collection's resourceVersion if the timeline began with changes under a resourceVersion that readers knew
+// already.
 func (w *Window) Timeline() (n uint64, oldest string) {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	return w.timeline, formatRV(w.floor)
 }
 
-// Recall begins the window with what the file has: the changes, in order, that lead from the resourceVersion floor to
-// rv. Without a floor, or if their resourceVersions do not ascend, they are passed over, and whole is false.
+// Recall begins the window with the stored changes that lead from the resourceVersion floor to rv, in order. If floor
+// is 0 or the resourceVersions do not ascend, Recall does not use the changes and returns false.
 func (w *Window) Recall(changes []*Event, floor uint64, rv string) (whole bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -206,8 +205,8 @@ func (w *Window) Recall(changes []*Event, floor uint64, rv string) (whole bool) 
 	switch {
 	case floor == 0:
 		return false
-	case !ascend(changes, floor-1, covers): // the first may be at the floor; see restartLocked
-		w.floor++ // whoever was told this resourceVersion may not know all that led to it
+	case !ascend(changes, floor-1, covers): // the first change may be at the floor
+		w.floor++ // a client that knows rv may lack changes up to rv
 		return false
 	}
 	for _, e := range changes {
@@ -238,30 +237,29 @@ func (w *Window) wakeLocked() {
 
 func (w *Window) nextLocked() uint64 { return w.first + uint64(len(w.events)) }
 
-// Changed returns a channel that is closed when events come, the resourceVersion advances, or a timeline begins.
+// Changed returns a channel that is closed when events are added, the resourceVersion advances, or a timeline begins.
 func (w *Window) Changed() <-chan struct{} {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	return w.changed
 }
 
-// Now returns the Position after the newest event, and the resourceVersion of the state there; "" if it is not known.
+// Now returns the Position after the newest event, and the collection's resourceVersion; "" if it is not known.
 func (w *Window) Now() (Position, string) {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	return Position{w.timeline, w.nextLocked(), w.disturbed}, formatRV(w.rv)
 }
 
-// Oldest returns the oldest resourceVersion from which the changes are kept.
+// Oldest returns the oldest resourceVersion after which all events are kept.
 func (w *Window) Oldest() string {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	return formatRV(w.floor)
 }
 
-// Find returns the Position after the changes up to a resourceVersion. It fails with ErrExpired or ErrAhead, or if rv
-// is no resourceVersion. whole says that the old objects of events are needed, which those that are Recalled do not
-// have.
+// Find returns the Position after the events up to the resourceVersion rv. It fails with ErrExpired or ErrAhead, or if
+// rv is no resourceVersion. whole says that the caller needs Event.Old of all later events, which Recalled events lack.
 func (w *Window) Find(rv string, whole bool) (Position, error) {
 	at, err := strconv.ParseUint(rv, 10, 64)
 	if err != nil {
@@ -286,13 +284,13 @@ func (w *Window) Find(rv string, whole bool) (Position, error) {
 		return Position{}, ErrExpired
 	}
 	if found.next < w.calm {
-		found.disturbed-- // it may be the state before
+		found.disturbed-- // the state may be older than the last Disturb
 	}
 	return found, nil
 }
 
-// After returns at most limit events after a Position, the Position after them, and the resourceVersion of the state
-// there: that of the last event, or, if no event follows, the one that the collection has.
+// After returns at most limit events after a Position, the next Position, and the resourceVersion of the state there:
+// of the last returned event if more events follow, and otherwise of the collection.
 func (w *Window) After(at Position, limit int) (events []*Event, next Position, rv string, err error) {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
@@ -308,9 +306,8 @@ func (w *Window) After(at Position, limit int) (events []*Event, next Position, 
 	return events, at, formatRV(events[len(events)-1].RV), nil
 }
 
-// Undo returns the objects under the keys that have changed between two Positions, as they were at the first one; nil
-// for those that did not exist. A reader of the state at the second Position puts them in the place of what it has
-// read.
+// Undo returns the objects that have changed between two Positions, by key and as they were at from; nil for an object
+// that did not exist. A reader of the state at to replaces its objects by them.
 func (w *Window) Undo(from, to Position) (map[string]*entry.Entry, error) {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
@@ -327,13 +324,13 @@ func (w *Window) Undo(from, to Position) (map[string]*entry.Entry, error) {
 	return olds, nil
 }
 
-// Grown returns by how much the objects under keys with a prefix have grown between two Positions, as weigh weighs
-// each.
+// Grown returns by how much the objects under keys with a prefix have grown between two Positions. weigh returns the
+// size of an object.
 func (w *Window) Grown(from, to Position, prefix string, weigh func(entry.Entry) int) (n int, err error) {
 	w.mu.RLock()
 	between, err := w.betweenLocked(from, to)
 	between = slices.Clone(between)
-	w.mu.RUnlock() // to weigh may take long
+	w.mu.RUnlock() // weigh may take long
 	for _, e := range between {
 		if !strings.HasPrefix(e.Key, prefix) {
 			continue
@@ -348,7 +345,7 @@ func (w *Window) Grown(from, to Position, prefix string, weigh func(entry.Entry)
 	return n, err
 }
 
-// betweenLocked returns the events between two Positions, all with their old objects.
+// betweenLocked returns the events between two Positions. It fails if one of them is Recalled and has no old object.
 func (w *Window) betweenLocked(from, to Position) ([]*Event, error) {
 	if w.ended || from.timeline != w.timeline || to.timeline != w.timeline || from.disturbed != to.disturbed ||
 		from.next < max(w.first, w.known) || to.next > w.nextLocked() || from.next > to.next {

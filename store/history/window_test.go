@@ -10,13 +10,11 @@ import (
 	"github.com/larder-dev/larder/store/history"
 )
 
-// state returns an object under key, in its state at a resourceVersion.
 func state(key string, rv uint64) *entry.Entry {
 	return &entry.Entry{Key: key, UID: key, ResourceVersion: fmt.Sprint(rv), Payload: make([]byte, 1000)}
 }
 
-// created, updated and deleted return an event of the object under key at a resourceVersion. before is the
-// resourceVersion of the object's previous state.
+// created, updated and deleted return events. rv is the event's resourceVersion, before that of the previous state.
 func created(key string, rv uint64) *history.Event {
 	return &history.Event{Key: key, RV: rv, New: state(key, rv)}
 }
@@ -29,13 +27,12 @@ func deleted(key string, before, rv uint64) *history.Event {
 	return &history.Event{Key: key, RV: rv, Old: state(key, before), Deleted: true}
 }
 
-// recalled returns an event that an earlier process has stored, without the previous state of its object.
+// recalled returns an event that an earlier process has stored, without the old object.
 func recalled(key string, rv uint64) *history.Event {
 	return &history.Event{Key: key, RV: rv, New: state(key, rv), Recalled: true}
 }
 
-// windowOf returns a history window limited to bound bytes. Its collection was at resourceVersion 10, and then had
-// batches of one event each.
+// windowOf returns a Window of at most bound bytes, at first at resourceVersion 10, to which it adds a batch per event.
 func windowOf(bound int, events ...*history.Event) *history.Window {
 	w := history.New(bound)
 	w.Restart("10", true)
@@ -45,7 +42,7 @@ func windowOf(bound int, events ...*history.Event) *history.Window {
 	return w
 }
 
-// versions returns the resourceVersions of all events after a position in the history window.
+// versions returns the resourceVersions of all events after a Position.
 func versions(t *testing.T, w *history.Window, at history.Position) (all []uint64) {
 	t.Helper()
 	for {
@@ -70,8 +67,6 @@ func wantVersions(t *testing.T, w *history.Window, at history.Position, want ...
 	}
 }
 
-// wantFind checks that a search for resourceVersion rv in the history window fails with the error want, or succeeds if
-// want is nil.
 func wantFind(t *testing.T, w *history.Window, rv string, whole bool, want error) history.Position {
 	t.Helper()
 	at, err := w.Find(rv, whole)
@@ -81,7 +76,6 @@ func wantFind(t *testing.T, w *history.Window, rv string, whole bool, want error
 	return at
 }
 
-// wantEnded checks that a reader at this position of the history gets an error.
 func wantEnded(t *testing.T, w *history.Window, at history.Position) {
 	t.Helper()
 	if events, _, _, err := w.After(at, 100); !errors.Is(err, history.ErrExpired) {
@@ -96,8 +90,8 @@ func wantEnded(t *testing.T, w *history.Window, at history.Position) {
 	}
 }
 
-// TestTrimmed checks that a history window at its size limit has no silent gap: each position and each resourceVersion
-// after which an event is missing gets ErrExpired. From all others, every later event can be read (issue 37).
+// TestTrimmed checks that a history window at its size limit has no silent gap: a position or resourceVersion after
+// which an event was dropped gets ErrExpired, and all others get every later event (issue 37).
 func TestTrimmed(t *testing.T) {
 	w := windowOf(3*1300, created("a", 11))
 	type moment struct {
@@ -139,7 +133,7 @@ func TestTrimmed(t *testing.T) {
 	}
 }
 
-// TestLargeEvent checks that a history window always keeps its newest event, even if that alone exceeds the size limit.
+// TestLargeEvent checks that a history window keeps its newest event even if that event alone exceeds the size limit.
 func TestLargeEvent(t *testing.T) {
 	w := windowOf(10, created("a", 11), updated("a", 11, 12))
 	wantVersions(t, w, wantFind(t, w, "11", true, nil), 12)
@@ -158,8 +152,7 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// TestBrokenBatches checks a batch that does not continue the history window: it ends all earlier positions and
-// resourceVersions. A batch that continues the window ends none.
+// TestBrokenBatches checks that a batch that does not continue the earlier events ends all earlier positions.
 func TestBrokenBatches(t *testing.T) {
 	replaced := updated("a", 11, 12)
 	replaced.New.UID = "another"
@@ -169,7 +162,7 @@ func TestBrokenBatches(t *testing.T) {
 		events []*history.Event
 		rv     string
 		breaks bool
-		find   error // the wanted error of a search for resourceVersion rv
+		find   error // find is the error of Find(rv, true) after the batch
 	}{
 		"continues":                       {[]*history.Event{updated("a", 11, 12), created("b", 13)}, "13", false, nil},
 		"advances without events":         {nil, "12", false, nil},
@@ -218,8 +211,7 @@ func errOf(first bool, a, b error) error {
 	return b
 }
 
-// TestNothingNew checks that a batch without events at the same resourceVersion neither wakes a reader nor ends a
-// position.
+// TestNothingNew checks that a batch without events at the same resourceVersion wakes no reader and ends no position.
 func TestNothingNew(t *testing.T) {
 	w := windowOf(1<<20, created("a", 11))
 	at, _ := w.Now()
@@ -233,8 +225,7 @@ func TestNothingNew(t *testing.T) {
 	wantVersions(t, w, at)
 }
 
-// TestFirstBatch checks a history window whose collection had an unknown state: no position before its first batch is
-// valid.
+// TestFirstBatch checks that no position from before the first batch is valid if the collection's state was unknown.
 func TestFirstBatch(t *testing.T) {
 	w := history.New(1 << 20)
 	before, rv := w.Now()
@@ -287,8 +278,8 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestDisturbed checks a change of the collection without events. A paged list that began before it cannot be
-// continued, but a watch can, and so can lists that begin after later events.
+// TestDisturbed checks that a change of the collection without events ends paged lists that began before it, but
+// neither watches nor later lists.
 func TestDisturbed(t *testing.T) {
 	w := windowOf(1<<20, created("a", 11), created("b", 12))
 	before, _ := w.Now()
@@ -316,8 +307,6 @@ func TestDisturbed(t *testing.T) {
 	}
 }
 
-// TestUndoAndGrown checks that Undo gives the oldest state of each object between two positions, and that Grown returns
-// by how much the objects under a prefix have grown between them.
 func TestUndoAndGrown(t *testing.T) {
 	w := windowOf(1<<20, created("n/a", 11), created("n/b", 12), updated("n/a", 11, 13), deleted("n/b", 12, 14),
 		created("m/c", 15), updated("n/a", 13, 16))
@@ -357,8 +346,6 @@ func TestUndoAndGrown(t *testing.T) {
 	}
 }
 
-// TestFindRefuses checks the errors of Find for invalid resourceVersions, and that Find accepts a resourceVersion
-// between two events.
 func TestFindRefuses(t *testing.T) {
 	w := windowOf(1<<20, created("a", 11), created("b", 15))
 	for _, rv := range []string{"", "x", "-1", "11x"} {
@@ -378,8 +365,7 @@ func TestFindRefuses(t *testing.T) {
 	}
 }
 
-// TestEnd checks that the history window of a closed collection wakes its readers and returns no more events (issue
-// 37).
+// TestEnd checks that the history window of a closed collection wakes its readers and returns no events (issue 37).
 func TestEnd(t *testing.T) {
 	w := windowOf(1<<20, created("a", 11))
 	before, _ := w.Now()

@@ -9,7 +9,7 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// low returns the number up to which the consumer of a cursor no longer needs the changelog.
+// low returns the sequence number up to which the consumer of a cursor no longer needs the changelog.
 func low(c consumer.Position) uint64 {
 	low := c.Seq
 	for _, seq := range c.Failing {
@@ -23,7 +23,6 @@ func (s *State) Anew(why consumer.ResetReason) consumer.Position {
 	return consumer.Position{Seq: s.Last(), Replaying: true, Why: why}
 }
 
-// PutCursor stores a cursor in the bucket of cursors.
 func PutCursor(cursors *bolt.Bucket, collection, name string, c consumer.Position) error {
 	data, err := format.AppendCursor(nil, collection, name, c)
 	if err != nil {
@@ -32,8 +31,7 @@ func PutCursor(cursors *bolt.Bucket, collection, name string, c consumer.Positio
 	return cursors.Put([]byte(name), data)
 }
 
-// ReadCursors returns the cursors in the bucket of a collection. If some are damaged it returns an error too, and
-// resets the damaged cursors in the result.
+// ReadCursors returns the cursors of a collection. It resets damaged cursors in the result, and also returns an error.
 func ReadCursors(b *bolt.Bucket, collection string, st State) (map[string]consumer.Position, error) {
 	all := map[string]consumer.Position{}
 	cursors := b.Bucket(format.BucketCursors)

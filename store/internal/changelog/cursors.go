@@ -16,33 +16,32 @@ import (
 // Cursors holds the cursors of an open collection by name. Consumers move them here, and the next commit writes them to
 // the file. The zero value has no cursors. Its methods may be called concurrently.
 type Cursors struct {
-	mu      sync.Mutex
-	all     map[string]*cursor // guarded by mu
-	retain  time.Duration      // State.Retain; guarded by mu
-	changed chan struct{}      // closed by the next change; nil if there is no waiter; guarded by mu
-	closed  bool               // whether the collection is closed and acknowledgements are refused; guarded by mu
-	// version grows with each change of a cursor. written is the version that the file has. Both are guarded by mu.
+	mu      sync.Mutex // mu guards the other fields
+	all     map[string]*cursor
+	retain  time.Duration // retain is State.Retain
+	changed chan struct{} // changed is closed by the next change; nil without a waiter
+	closed  bool          // closed makes cursors refuse acknowledgements
+	// version grows with each change of a cursor. written is the version that the file has.
 	version, written uint64
 }
 
-// cursor is the state of one cursor. It is guarded by Cursors.mu.
+// cursor is the state of one cursor. Cursors.mu guards it.
 type cursor struct {
 	now    consumer.Position
-	open   bool // whether a consumer has it
-	resets int  // number of resets in this process
+	open   bool // open is true while a consumer uses the cursor
+	resets int  // resets is the number of resets in this process
 }
 
 // Snapshot is a copy of the cursors that one transaction writes.
 type Snapshot struct {
 	all     map[string]consumer.Position
-	version uint64 // see Cursors
-	dirty   bool   // whether the file lacks the version
-	// reset holds the new positions of the cursors that the transaction resets.
+	version uint64 // version is Cursors.version at the copy
+	dirty   bool   // dirty is true if the file lacks the version
+	// reset has the new positions of the cursors that the transaction resets.
 	reset  map[string]consumer.Position
-	retain time.Duration // see Cursors
+	retain time.Duration // retain is State.Retain
 }
 
-// Load sets the cursors, and how long tombstones are retained, to the values in the file.
 func (c *Cursors) Load(all map[string]consumer.Position, retain time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -52,21 +51,20 @@ func (c *Cursors) Load(all map[string]consumer.Position, retain time.Duration) {
 	}
 }
 
-// Any reports whether the changelog has a consumer: a cursor, or readers.
+// Any reports whether the changelog has a consumer: a cursor, or readers that keep their offsets themselves.
 func (c *Cursors) Any() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.all) > 0 || c.retain > 0
 }
 
-// Dirty reports whether the file lacks the current state of a cursor.
 func (c *Cursors) Dirty() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.all) > 0 && c.version != c.written
 }
 
-// snapshot returns a copy of the cursors, or nil if the changelog has no consumer.
+// snapshot returns nil if the changelog has no consumer.
 func (c *Cursors) snapshot() *Snapshot {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -83,10 +81,9 @@ func (c *Cursors) snapshot() *Snapshot {
 	return s
 }
 
-// Written records the outcome of the transaction of s, which may be nil. If it has committed, s.all is in the file. The
-// cursors in s.reset are reset, even if the outcome is unknown, since tombstones that they need may have been dropped.
-// Written wakes the waiters of Changed. The caller has the writer lock: otherwise the next writer could write the
-// cursors from before this reset.
+// Written applies the outcome of the transaction that wrote s, which may be nil. It resets the cursors in s.reset even
+// if the outcome is unknown, since tombstones that they need may have been dropped. It wakes the waiters of Changed.
+// The caller has the writer lock: otherwise the next writer could write the cursors from before the reset.
 func (c *Cursors) Written(s *Snapshot, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -107,14 +104,14 @@ func (c *Cursors) Written(s *Snapshot, err error) {
 	}
 }
 
-// resetLocked makes a consumer start over, even if it has acknowledged changes since the snapshot that says so.
+// resetLocked makes a consumer start over, even if it has acknowledged changes since the Snapshot with the reset.
 func (c *Cursors) resetLocked(one *cursor, anew consumer.Position) {
 	one.now = anew
 	one.resets++
 	c.version++
 }
 
-// ResetAll resets every cursor, after objects or tombstones were lost. st is the state of the file.
+// ResetAll resets every cursor, after objects or tombstones were lost.
 func (c *Cursors) ResetAll(st State) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -124,8 +121,8 @@ func (c *Cursors) ResetAll(st State) {
 	c.wakeLocked()
 }
 
-// Revive writes the cursors to the bucket of the collection in a new file. If objects were lost, it writes reset
-// cursors.
+// Revive writes the cursors to the bucket of the collection in a rebuilt file. If objects were lost, it resets them
+// there.
 func (c *Cursors) Revive(b *bolt.Bucket, collection string, st *State, lost bool) error {
 	s := c.snapshot()
 	if s == nil {
@@ -151,13 +148,13 @@ func (c *Cursors) Revive(b *bolt.Bucket, collection string, st *State, lost bool
 
 func errClosed() error { return fmt.Errorf("the collection has been closed: %w", boltfile.ErrClosed) }
 
-// Open opens the cursor of that name, and returns whether there is one. It fails with consumer.ErrOpen if it is open.
+// Open opens the cursor of that name, and returns whether it exists. It fails with consumer.ErrOpen if it is open.
 func (c *Cursors) Open(name string) (known bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	one := c.all[name]
 	switch {
-	case c.closed: // the collection may have been opened again, with Cursors of its own
+	case c.closed: // the collection may have been opened a second time, with Cursors of its own
 		return false, errClosed()
 	case one == nil:
 		return false, nil
@@ -168,7 +165,7 @@ func (c *Cursors) Open(name string) (known bool, err error) {
 	return true, nil
 }
 
-// Add adds a cursor, which is in the file, and opens it.
+// Add adds an open cursor, which is already in the file.
 func (c *Cursors) Add(name string, now consumer.Position) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -178,7 +175,7 @@ func (c *Cursors) Add(name string, now consumer.Position) {
 	c.all[name] = &cursor{now: now, open: true}
 }
 
-// CloseOne undoes Open; Close is for all.
+// CloseOne closes one cursor, so that Open can open it. Close closes all.
 func (c *Cursors) CloseOne(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -187,7 +184,6 @@ func (c *Cursors) CloseOne(name string) {
 	}
 }
 
-// Remove removes a cursor that is no longer in the file.
 func (c *Cursors) Remove(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -205,7 +201,7 @@ func (c *Cursors) Get(name string) (now consumer.Position, resets int, err error
 	return one.now, one.resets, nil
 }
 
-// Move sets a cursor. It fails with consumer.ErrReset if it was reset since Get returned resets.
+// Move sets a cursor. It fails with consumer.ErrReset if the cursor was reset since Get returned resets.
 func (c *Cursors) Move(name string, resets int, to consumer.Position) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -223,7 +219,6 @@ func (c *Cursors) Move(name string, resets int, to consumer.Position) error {
 	return nil
 }
 
-// Retained returns how long tombstones are kept for readers. It fails with ErrClosed after Close.
 func (c *Cursors) Retained() (time.Duration, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -233,7 +228,6 @@ func (c *Cursors) Retained() (time.Duration, error) {
 	return c.retain, nil
 }
 
-// SetRetained records that the file has State.Retain.
 func (c *Cursors) SetRetained(retain time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -255,7 +249,7 @@ func (c *Cursors) Changed() <-chan struct{} {
 	return c.changed
 }
 
-// Close makes Move fail. The last commit writes the positions that were acknowledged before.
+// Close makes Move fail. The last commit still writes the positions that were acknowledged before.
 func (c *Cursors) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

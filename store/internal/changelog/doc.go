@@ -7,17 +7,16 @@
 //	times        number → its time, to a minute (Times), if changes are kept for readers
 //	handlers     name   → the cursor of a consumer      (consumer.Position)
 //
-// The buckets are in the bucket of the collection, and its info record has the State. They are written in the
-// transaction that writes the records, by a Writer: Put, AddTombstone, and Settle at the end of the transaction. A Log
-// reads them in one transaction. The package decodes no payloads: a Change has the bytes of its record or tombstone.
+// These buckets are in the bucket of the collection, and its info record has the State. A Writer changes them in the
+// transaction that writes the records: call Settle at its end. A Log reads them. The package decodes no payloads: a
+// Change has the bytes of its record or tombstone.
 //
 // A collection keeps a changelog while it has consumers: registered cursors (Writer.Register), or readers that keep
-// their offset themselves (Writer.Retain). The changelog begins at State.Since. Older records may have no entry, so a
-// new consumer first reads the objects by key. Settle drops tombstones that no consumer needs, and tombstones over the
-// limits: more than 100,000, even if they are needed, or older than a week, unless they are retained for readers. It
-// then raises State.Lacks, and resets each cursor that had not passed them.
+// their offset themselves (Writer.Retain). Records from before State.Since may have no entry, so a new consumer first
+// reads the objects by key. Settle drops tombstones that no consumer needs, and tombstones over the limits: more than
+// 100,000, or older than a week, unless they are retained for readers. It then raises State.Lacks, and resets each
+// cursor that had not passed them.
 //
-// Cursors holds the cursors of an open collection in memory, where consumers move them. A transaction writes a Snapshot
-// of them. Cursors.Written must apply the resets of that transaction before the next one begins, which would otherwise
-// write the old cursors.
+// Cursors holds the cursors of an open collection in memory. A transaction writes a Snapshot of them. Cursors.Written
+// must apply the resets of that transaction before the next one begins, which would otherwise write the old cursors.
 package changelog

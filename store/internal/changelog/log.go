@@ -15,7 +15,7 @@ import (
 
 var buckets = [][]byte{format.BucketSeq, format.BucketTombstones, format.BucketCursors}
 
-// Create creates the buckets of the changelog in the bucket of a collection, if they are missing.
+// Create creates the missing buckets of the changelog in the bucket of a collection.
 func Create(b *bolt.Bucket) error {
 	for _, name := range buckets {
 		if _, err := b.CreateBucketIfNotExists(name); err != nil {
@@ -25,21 +25,20 @@ func Create(b *bolt.Bucket) error {
 	return nil
 }
 
-// Log reads the changelog of a collection in one transaction.
 type Log struct {
 	collection                         string
 	objects, seqs, tombstones, cursors *bolt.Bucket
-	times                              *bolt.Bucket // nil if no change has been dated
-	marked, next                       uint64       // State.Marked and NextSeq
+	times                              *bolt.Bucket // times is nil if no change has been dated
+	marked, next                       uint64       // marked and next are State.Marked and NextSeq
 }
 
 // Change is a live object or a tombstone. Header, Payload and RecordKey are memory of the transaction.
 type Change struct {
 	format.Header
 	Key       string
-	Gone      bool   // whether it is a tombstone
-	RecordKey string // key that the checksum and the sealing of the record cover
-	Payload   []byte // as stored: maybe compressed or sealed
+	Gone      bool   // Gone is true for a tombstone
+	RecordKey string // RecordKey is the key that the record's checksum and sealing cover
+	Payload   []byte // Payload may be compressed or sealed
 }
 
 // Open returns the changelog in the bucket b of a collection. It fails with consumer.ErrNone if the collection keeps
@@ -59,8 +58,8 @@ func Open(b *bolt.Bucket, collection string, st State) (*Log, error) {
 	return l, nil
 }
 
-// Read calls fn with the changes after an offset, in order, until fn returns false. It returns
-// whether more changes follow. It merges live objects and tombstones, which never share a number.
+// Read calls fn with the changes after an offset, in order, until fn returns false. It returns whether more changes
+// follow. Live objects and tombstones never share a number.
 func (l *Log) Read(after uint64, fn func(Change) (more bool, err error)) (more bool, err error) {
 	from := string(format.SeqKey(after))
 	live, gone := boltfile.ScanAfter(l.seqs, from), boltfile.ScanAfter(l.tombstones, from)
@@ -88,8 +87,8 @@ func (l *Log) Read(after uint64, fn func(Change) (more bool, err error)) (more b
 	return false, errors.Join(live.Err, gone.Err)
 }
 
-// named returns the object whose key the changelog has under a number. It fails with ErrDamaged if the record does not
-// exist or has another number.
+// named returns the object whose key the changelog has under seq. It fails with ErrDamaged unless the record has that
+// number.
 func (l *Log) named(seq, key []byte) (Change, error) {
 	c, found, err := l.Live(string(key))
 	want, ok := format.ParseSeqKey(seq)
@@ -105,7 +104,6 @@ func (l *Log) named(seq, key []byte) (Change, error) {
 	return c, err
 }
 
-// Live returns the object under a key, and whether there is one.
 func (l *Log) Live(key string) (c Change, found bool, err error) {
 	data := l.objects.Get([]byte(key))
 	if data == nil {
@@ -115,7 +113,6 @@ func (l *Log) Live(key string) (c Change, found bool, err error) {
 	return c, err == nil, err
 }
 
-// Live returns the Change of a record in the bucket of objects.
 func Live(collection, key string, data []byte) (c Change, err error) {
 	c.Key, c.RecordKey = key, key
 	c.Header, c.Payload, err = format.ParseRecord(collection, key, data)
@@ -131,11 +128,11 @@ func (l *Log) tombstone(seqKey, data []byte) (Change, error) {
 	return Change{Header: t.Header, Key: t.Key, Gone: true, RecordKey: t.RecordKey(), Payload: t.Payload}, err
 }
 
-// Oldest returns the oldest change of a key among those numbered from to upTo, and whether there is one.
+// Oldest returns the oldest change of a key with a sequence number from from to upTo, and whether it exists.
 func (l *Log) Oldest(key string, from, upTo uint64) (c Change, found bool, err error) {
 	live, there, err := l.Live(key)
 	switch {
-	case err != nil || there && live.Seq < from: // its tombstones are older than a live object
+	case err != nil || there && live.Seq < from: // tombstones of a key are older than its live object
 		return c, false, err
 	case there && live.Seq <= upTo:
 		upTo = live.Seq

@@ -13,16 +13,16 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// markEvery is the interval between marks: changes are dated to a minute.
+// markEvery is the interval between time marks: changes are dated to a minute.
 const markEvery = time.Minute
 
-// Times dates the changes that are kept for readers. It holds the marks of the bucket times:
+// Times has the time marks of the changes that are kept for readers, from the bucket times:
 //
 //	number → format.Mark   the changes from this number to the next mark were written at its time, or within a minute
 //	                       after it
 //
-// A mark without a time is the start of undated changes. The first mark is the start of the changes: the objects of the
-// first list are not changes.
+// A mark without a time begins undated changes. The first mark follows the objects of the first list, which are not
+// changes.
 type Times []timeMark
 
 type timeMark struct {
@@ -30,7 +30,6 @@ type timeMark struct {
 	format.Mark
 }
 
-// Times reads the marks.
 func (l *Log) Times() (Times, error) {
 	if l.times == nil {
 		return nil, nil
@@ -51,7 +50,7 @@ func (l *Log) Times() (Times, error) {
 }
 
 // undated returns the number of the first undated change after the last mark; next if there is none. A program that
-// does not date changes, or that kept none for readers, may have written such changes.
+// does not date changes, or that kept none for readers, may have written undated changes.
 func undated(marked, next, last uint64) uint64 {
 	return min(cmp.Or(marked, last+1), next)
 }
@@ -74,15 +73,14 @@ func (l *Log) At(seq uint64) time.Time {
 	return format.ParseMark(data).Wall
 }
 
-// Span describes the known changes for Times.Offset.
 type Span struct {
 	// Last is the number of the last change, and Oldest is the offset after which no change is missing.
 	Last, Oldest uint64
 	Now          time.Time
 }
 
-// Offset returns an offset before all changes written at the time at or later. Some changes after the offset may be up
-// to a minute older, or undated. Before from, which is at or a later time, changes may be missing.
+// Offset returns an offset before all changes written since the time at. Changes after it may be up to a minute older,
+// or undated. No change since from is missing; from is at, or later.
 func (t Times) Offset(at time.Time, of Span) (after uint64, from time.Time) {
 	for len(t) > 0 && t[0].IsZero() {
 		t = t[1:]
@@ -92,7 +90,7 @@ func (t Times) Offset(at time.Time, of Span) (after uint64, from time.Time) {
 	}
 	after, from = of.Last, later(at, t[0].Wall)
 	for i := range t {
-		if t.end(i, of.Now).After(at) { // the wall clock may have gone back since
+		if t.end(i, of.Now).After(at) { // the wall clock may have been set back since
 			after = t[i].seq - 1
 			break
 		}
@@ -128,7 +126,7 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// Newest returns the offset before the newest n changes; 0 if there are fewer.
+// Newest returns the offset before the newest n changes; 0 if the changelog has fewer.
 func (l *Log) Newest(n int) (after uint64) {
 	live, gone := l.seqs.Cursor(), l.tombstones.Cursor()
 	liveSeq, _ := live.Last()
@@ -144,8 +142,8 @@ func (l *Log) Newest(n int) (after uint64) {
 	return before
 }
 
-// mark dates the numbers that this transaction has assigned, unless the last mark still applies. The numbers of the
-// first list have no time; the first mark follows them. Without readers there are no marks.
+// mark dates the numbers that this transaction has assigned, unless the last mark still applies. It does not date the
+// first list, and dates nothing without readers.
 func (w *Writer) mark() error {
 	first, next, marked := w.first, w.state.NextSeq, w.state.Marked
 	if w.state.Marked = 0; w.state.Retain == 0 {
@@ -167,7 +165,7 @@ func (w *Writer) mark() error {
 	switch {
 	case w.out.First:
 		if dated {
-			err = b.Delete(bytes.Clone(k)) // of the part of the list before
+			err = b.Delete(bytes.Clone(k)) // the mark of an earlier part of the list
 		}
 		return errors.Join(err, b.Put(format.SeqKey(next), now.Append(nil)))
 	case !dated:
@@ -187,8 +185,7 @@ func (w *Writer) mark() error {
 	return w.forgetTimes(b, clocks.Steady)
 }
 
-// dates reports whether a mark still dates changes at now: since then, neither clock has advanced a minute or gone
-// back.
+// dates reports whether a mark still dates changes at now: neither clock has advanced a minute since, or gone back.
 func dates(mark, now format.Mark) bool {
 	steady, wall := now.Steady.Sub(mark.Steady), now.Wall.Sub(mark.Wall)
 	return !mark.IsZero() && min(steady, wall) > -time.Second && max(steady, wall) < markEvery
@@ -198,14 +195,14 @@ func dates(mark, now format.Mark) bool {
 // next mark with a time, since its changes were written before that time.
 func (w *Writer) forgetTimes(b *bolt.Bucket, now time.Time) error {
 	var old [][]byte
-	undated := 0 // undated marks at the end of old
+	undated := 0 // undated is the number of undated marks at the end of old
 	marks := b.Cursor()
 	for k, data := marks.First(); k != nil && len(old) < trimPage; k, data = marks.Next() {
 		switch at := format.ParseMark(data); {
 		case at.IsZero():
 			undated++
 		case now.Sub(at.Steady) <= w.state.Retain:
-			return w.deleteMarks(b, old[:max(len(old)-1-undated, 0)]) // the last one dates the changes after it
+			return w.deleteMarks(b, old[:max(len(old)-1-undated, 0)]) // the last mark dates later changes
 		default:
 			undated = 0
 		}

@@ -10,8 +10,8 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// TestOffset checks that Offset finds the changes since a time by the stored time marks, even if the wall clock has
-// gone back. The time of changes without a mark is limited by the neighboring marks.
+// TestOffset checks that Offset finds the changes since a time, even if the wall clock was set back. The neighboring
+// marks limit the time of changes without a mark.
 func TestOffset(t *testing.T) {
 	at := func(minute int) time.Time { return time.Unix(int64(minute)*60, 0) }
 	mark := func(seq uint64, minute int) timeMark {
@@ -57,14 +57,13 @@ func TestOffset(t *testing.T) {
 	}
 }
 
-// TestUndatedChanges checks that changes written by a program that stores no times have no time, even after another
-// program dates later changes, and that Offset includes them as long as they are kept.
+// TestUndatedChanges checks that changes of a program that stores no times stay undated, and that Offset includes them.
 func TestUndatedChanges(t *testing.T) {
 	db, err := bolt.Open(filepath.Join(t.TempDir(), "times"), 0o600, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = db.Close() }() // the file is temporary, so an error does not matter
+	defer func() { _ = db.Close() }()
 	hour := func(n int) time.Time { return time.Unix(int64(n)*3600, 0) }
 	err = db.Update(func(tx *bolt.Tx) error {
 		b, err := tx.CreateBucket(format.BucketTimes)

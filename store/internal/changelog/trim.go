@@ -9,19 +9,19 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// At most MaxTombstones tombstones are kept, even if more are needed. A tombstone that a cursor has not passed is kept
-// up to maxAge, or State.Retain if that is longer. If it is dropped then, the cursor is reset.
+// MaxTombstones bounds the tombstones, even if more are needed. A tombstone that a cursor has not passed is kept up to
+// maxAge, or State.Retain if that is longer. Then it is dropped, and the cursor is reset.
 const (
 	MaxTombstones = 100_000
 	maxAge        = 7 * 24 * time.Hour
-	// trimPage is the maximum number of tombstones that one transaction drops, so the limits take effect over several.
+	// trimPage is the maximum number of tombstones that one transaction drops.
 	trimPage = 5_000
 )
 
 // Settle writes the cursors that the file lacks, and drops tombstones that no consumer needs or that exceed a limit. It
-// resets cursors that have not passed a dropped tombstone. full is true if the file is full: then tombstones are not
-// retained for readers. When the caller knows the outcome, it passes the Snapshot, nil without consumers, to
-// Cursors.Written.
+// resets cursors that have not passed a dropped tombstone. If full is true, tombstones are not retained for readers.
+// The caller passes the Snapshot, nil without consumers, to Cursors.Written once it knows the outcome of the
+// transaction.
 func (w *Writer) Settle(full bool) (*Snapshot, error) {
 	if w.log == nil || w.cursors == nil {
 		return w.cursors, nil
@@ -36,7 +36,7 @@ func (w *Writer) Settle(full bool) (*Snapshot, error) {
 	s := w.cursors
 	for name, c := range s.all {
 		if w.log.cursors.Get([]byte(name)) == nil {
-			continue // this transaction removes it
+			continue // this transaction removes the cursor
 		}
 		if low(c) < lost {
 			c = w.state.Anew(consumer.ResetBehind)
@@ -51,10 +51,10 @@ func (w *Writer) Settle(full bool) (*Snapshot, error) {
 	return s, nil
 }
 
-// trim drops the oldest tombstones while they are not needed or too many, and raises State.Lacks. It returns the
-// highest number of a dropped tombstone that a cursor has not passed; 0 if there is none.
+// trim drops the oldest tombstones that are not needed or too many, and raises State.Lacks. It returns the highest
+// number of a dropped tombstone that a cursor has not passed; 0 if there is none.
 func (w *Writer) trim(full bool) (lost uint64, err error) {
-	passed, retain := uint64(math.MaxUint64), w.state.Retain // passed by all cursors
+	passed, retain := uint64(math.MaxUint64), w.state.Retain // all cursors have passed the number passed
 	for _, c := range w.cursors.all {
 		passed = min(passed, low(c))
 	}

@@ -11,36 +11,33 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// fill is the fraction of each page that bbolt fills in a bucket that grows at its end.
+// fill is bbolt's FillPercent of the buckets that grow at their end.
 const fill = 0.95
 
 // Outside gives a Writer access to the collection and its store.
 type Outside struct {
-	// MaxTombstones is the maximum number of tombstones, even if more are needed.
 	MaxTombstones int
-	// Now returns the times for the age of tombstones and for the dates of changes.
-	Now func() boltfile.Times
+	Now           func() boltfile.Times
 	// First is true if the collection has never been complete: the transaction writes existing objects, not changes.
 	First bool
-	// AppendRecord appends a record of the collection, sealed if it is.
+	// AppendRecord appends a record of the collection, sealed if the collection is sealed.
 	AppendRecord func(dst, bucket []byte, key string, h format.Header, payload []byte) []byte
 }
 
-// Writer updates the changelog of a collection, if it keeps one, in a write transaction. Call Settle at the end, and
+// Writer updates the changelog of a collection, if it has one, in a write transaction. Call Settle at the end, and
 // store the State.
 type Writer struct {
 	collection string
-	b          *bolt.Bucket // bucket of the collection
+	b          *bolt.Bucket // b is the bucket of the collection
 	state      *State
-	cursors    *Snapshot // nil if the changelog has no consumer
+	cursors    *Snapshot // cursors is nil if the changelog has no consumer
 	out        Outside
-	log        *Log   // nil if the collection keeps no changelog
-	first      uint64 // first number that the transaction assigns
+	log        *Log   // log is nil without a changelog
+	first      uint64 // first is the first number that the transaction assigns
 }
 
-// NewWriter returns a Writer for the bucket b of a collection. The Writer changes st. Call NewWriter in the
-// transaction, so that it sees the cursors after the previous transaction. It fails if a bucket of the changelog is
-// missing.
+// NewWriter returns a Writer that changes st. Call it in the transaction, so that it sees the cursors after the
+// previous transaction. It fails if a bucket of the changelog is missing.
 func NewWriter(b *bolt.Bucket, collection string, st *State, cursors *Cursors, out Outside) (*Writer, error) {
 	w := &Writer{collection: collection, b: b, state: st, cursors: cursors.snapshot(), out: out, first: st.NextSeq}
 	log, err := Open(b, collection, *st)
@@ -55,10 +52,9 @@ func NewWriter(b *bolt.Bucket, collection string, st *State, cursors *Cursors, o
 	return w, nil
 }
 
-// Kept reports whether the collection keeps a changelog.
 func (w *Writer) Kept() bool { return w.log != nil }
 
-// begin makes the collection keep a changelog from now on, if it does not already.
+// begin creates the changelog if there is none.
 func (w *Writer) begin() error {
 	if w.log == nil {
 		w.state.Since = w.state.NextSeq
@@ -66,7 +62,6 @@ func (w *Writer) begin() error {
 	return Create(w.b)
 }
 
-// end drops the changelog, and the collection keeps none from now on.
 func (w *Writer) end() error {
 	w.log = nil
 	return drop(w.b, w.state)
@@ -85,8 +80,8 @@ func drop(b *bolt.Bucket, st *State) error {
 	return nil
 }
 
-// Renew drops the changelog, and begins a new one if it has consumers. Call it if the changelog has no consumers, or if
-// a program without changelogs has written to the collection. All cursors are reset, in the file and in cursors.
+// Renew drops the changelog, and begins a new one if it has consumers. It resets all cursors, in the file and in
+// cursors. Call it if the changelog has no consumers, or if a program without changelogs has written to the collection.
 func Renew(b *bolt.Bucket, collection string, st *State, cursors map[string]consumer.Position) error {
 	if err := drop(b, st); err != nil || !st.consumed(len(cursors)) {
 		return err
@@ -136,8 +131,8 @@ func (w *Writer) Retain(retain time.Duration) error {
 	return nil
 }
 
-// Seq returns the number of the next record. same is the number of the old record if only the stored form of the object
-// has changed, and otherwise 0. With a changelog, the record then keeps that number.
+// Seq returns the number of the next record. With a changelog it returns same, unless same is 0: the number of the old
+// record if only the stored form of the object has changed.
 func (w *Writer) Seq(same uint64) uint64 {
 	if w.log != nil && same != 0 {
 		return same
