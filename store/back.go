@@ -31,7 +31,7 @@ func (c *Collection) BeginReplace(ctx context.Context, o ReplaceOptions) (Replac
 	return beginReplace(ctx, &c.in, o)
 }
 
-// beginReplace begins a list. If it fails it returns a nil interface, not an interface that holds a nil
+// beginReplace begins a list. If that fails it returns a nil interface, not an interface with a nil
 // *intake.Replacement.
 func beginReplace(ctx context.Context, in *intake.Intake, o ReplaceOptions) (Replacement, error) {
 	r, err := in.Begin(ctx, intake.ReplaceOptions(o))
@@ -148,8 +148,7 @@ func (c back) statesBefore(
 	return keys, info.Clone(), err
 }
 
-// oldEntries sets intake.Pending.Entry, the encoded object before a batch, from the memtable or the file. It skips
-// unreadable records.
+// oldEntries sets intake.Pending.Entry from the memtable or the file, except for unreadable records.
 func (c back) oldEntries(ctx context.Context, keys map[string]*intake.Pending) error {
 	var missing []string
 	for key, p := range keys {

@@ -13,8 +13,8 @@ import (
 )
 
 // loadCursors reads the positions of the durable handlers. A handler whose position is damaged receives every object
-// again. That damage makes the store fail (Store.Err), but loadCursors returns nil, so that Rebuild can write the
-// positions that are now in memory.
+// again. loadCursors then returns nil, although the damage makes the store fail: Rebuild writes the positions in
+// memory.
 func (c *Collection) loadCursors(ctx context.Context) error {
 	var all map[string]consumer.Position
 	var st state.State

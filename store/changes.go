@@ -58,8 +58,7 @@ func (c *Collection) Kept(ctx context.Context) (consumer.Kept, error) { return c
 // Kept returns how long changes are kept for readers, and the range of offsets, as of the last commit.
 func (v *View) Kept(ctx context.Context) (consumer.Kept, error) { return v.read.Kept(ctx) }
 
-// Kept returns how long changes of a collection, open or not, are kept for readers, and the range of offsets, as of the
-// last commit.
+// Kept returns how long a collection's changes are kept for readers, and the range of offsets, as of the last commit.
 func (s *Store) Kept(ctx context.Context, id entry.Identity) (consumer.Kept, error) {
 	id, err := id.Canonical()
 	if err != nil {
@@ -109,8 +108,8 @@ func (v *View) changes(ctx context.Context, after uint64, whole bool) (consumer.
 
 // OffsetAt returns the offset with which Changes returns the changes since the time at, or only the newest of them if
 // newest is not 0. Changes of the minute before, and changes whose time is not known, may be among them. No change
-// since from is missing: from is at, or later if the changelog begins later. Objects of the first list are no changes.
-// OffsetAt fails with consumer.ErrNotKept.
+// after the returned time is missing: that is at, or a later time if the changelog begins later. Objects of the first
+// list are no changes. OffsetAt fails with consumer.ErrNotKept.
 func (v *View) OffsetAt(ctx context.Context, at time.Time, newest int) (after uint64, from time.Time, err error) {
 	if after, from, err = v.read.OffsetAt(ctx, at, newest); err != nil {
 		return 0, from, fmt.Errorf("changes of %s since %s: %w", v.id, at.Format(time.RFC3339), err)

@@ -49,7 +49,6 @@ func (s *Store) Close() error {
 	return s.ending.err
 }
 
-// end closes the store without a time limit.
 func (s *Store) end() error {
 	s.refuseWrites()
 	s.file.CloseBackground()
@@ -125,10 +124,9 @@ func (s *Store) flushAtClose() error {
 }
 
 // Close commits the dirty changes, ends the background work of the collection and lets it be opened again. Apply then
-// fails with ErrClosed. Reads work until the store is closed, but the history ends (history.Window.End). If Close
-// returns the error of a commit, the file lacks changes, which the server sends again. If the disk does not finish
-// within ten seconds, Close returns an error that wraps ErrStillWriting and continues in the background. Until it ends
-// the collection cannot be opened.
+// fails with ErrClosed. Reads work until the store is closed, but the history ends (history.Window.End). If the commit
+// fails, the file lacks changes, which the server sends again. If the disk does not finish within ten seconds, Close
+// returns an error that wraps ErrStillWriting, and the collection cannot be opened until Close ends in the background.
 func (c *Collection) Close() error {
 	if c.ending.Swap(true) {
 		return nil
@@ -146,7 +144,6 @@ func (c *Collection) Close() error {
 	return lost
 }
 
-// end closes the collection without a time limit.
 func (c *Collection) end() error {
 	c.builder.Report(ErrClosed, true) // Report comes first so that look-ups that wait for an index fail at once
 	c.workers.Stop()
@@ -158,8 +155,7 @@ func (c *Collection) end() error {
 	return err
 }
 
-// flushAtClose commits the dirty changes. If that fails it drops them, because the next Collection of that name
-// continues from the file.
+// flushAtClose commits the dirty changes, or drops them: the next Collection of that name continues from the file.
 func (c *Collection) flushAtClose() error {
 	c.in.Front.Lock()
 	c.closed = true

@@ -12,10 +12,8 @@ var ErrOtherCluster = errors.New("the store is used for another cluster")
 // ClaimCluster says that the collection is connected to the cluster id (Attributes.ClusterID) while it is open. It
 // fails with ErrOtherCluster if an open collection of this Store has claimed another cluster, so that one file never
 // mixes objects of two clusters. Two claims always succeed, because the cluster behind an address may be exchanged, and
-// collections notice the exchange one after the other:
-//
-//   - A claim of the cluster that the collection has claimed already.
-//   - A claim with exchanged set: the stored objects came from another cluster than the current one.
+// collections notice the exchange one after the other: a repeated claim of the same cluster, and a claim with exchanged
+// set, if the stored objects came from another cluster.
 //
 // An empty id says that the cluster is not known. An empty id or a refused claim removes the collection's claim. The
 // file does not store claims, because the cluster that its objects came from may no longer exist.
@@ -36,8 +34,7 @@ func (c *Collection) ClaimCluster(id string, exchanged bool) error {
 	return nil
 }
 
-// otherClusterLocked returns the first name of a collection that has claimed another cluster than id; "" if there is
-// none. The caller holds mu.
+// otherClusterLocked returns the name of a collection that has claimed another cluster than id. The caller holds mu.
 func (l *liveSet) otherClusterLocked(id string) (first string) {
 	for c := range l.all {
 		if name := c.id.String(); c.cluster != "" && c.cluster != id && (first == "" || name < first) {

@@ -26,8 +26,7 @@ import (
 	"github.com/larder-dev/larder/store/internal/write"
 )
 
-// Collection is one collection of a Store. The package documentation draws its part of the file and lists the steps of
-// a write.
+// Collection is one collection of a Store. The package documentation draws its part of the file.
 type Collection struct {
 	read     read.Reader
 	store    *Store

@@ -21,8 +21,7 @@ func (c *Collection) Get(ctx context.Context, key string) (runtime.Object, error
 	return c.read.Get(ctx, key)
 }
 
-// source returns the reader of the objects in memory if all of them are there, and otherwise the reader of the file and
-// the memtable.
+// source returns the reader of the objects in memory if all are there, and otherwise of the file and the memtable.
 func (c *Collection) source() interface {
 	List(ctx context.Context) ([]runtime.Object, error)
 	Keys(ctx context.Context) ([]string, error)
@@ -61,7 +60,7 @@ func (c *Collection) Iterate(ctx context.Context, after string, fn func(key stri
 	return read.IteratePages(ctx, after, pages, fn)
 }
 
-// ByIndex returns the objects that the named index files under any of the values; see Reader.
+// ByIndex returns the objects that have any of the values in the named index; see Reader.
 func (c *Collection) ByIndex(ctx context.Context, index string, values ...string) ([]runtime.Object, error) {
 	r, err := c.awaitIndex(ctx, index)
 	if err != nil {
@@ -70,7 +69,7 @@ func (c *Collection) ByIndex(ctx context.Context, index string, values ...string
 	return r.ByIndex(ctx, index, values...)
 }
 
-// IndexKeys returns the keys of the objects that the named index files under value; see Reader.
+// IndexKeys returns the keys of the objects that have the value in the named index; see Reader.
 func (c *Collection) IndexKeys(ctx context.Context, index, value string) ([]string, error) {
 	r, err := c.awaitIndex(ctx, index)
 	if err != nil {

@@ -27,8 +27,7 @@ func dirtyLimitOf(h *hook.Hooks) int {
 
 // Commit describes an attempt to commit the dirty changes of one collection.
 type Commit struct {
-	// Objects is the number of objects written or removed; 0 if only the resourceVersion changed, or if the attempt
-	// failed.
+	// Objects is the number of objects written or removed; 0 after an error, or if only the resourceVersion changed.
 	Objects int
 	// Took is the duration of the attempt. One transaction commits the changes of all collections.
 	Took time.Duration
@@ -72,11 +71,9 @@ func (c *Collection) backpressure(ctx context.Context, paced bool) error {
 	return c.store.commits.Backpressure(ctx, member{c}, c.store.live.count, paced)
 }
 
-// reportDirty reports to the commit loop that the collection has uncommitted changes. bytes is the growth of the
-// memtable.
+// reportDirty reports uncommitted changes to the commit loop. bytes is the growth of the memtable.
 func (c *Collection) reportDirty(bytes int) { c.store.commits.Add(member{c}, bytes) }
 
-// member implements commit.Member for a Collection.
 type member struct{ c *Collection }
 
 func (m member) Size() int { return m.c.read.Memtable.Size() }

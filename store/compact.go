@@ -53,14 +53,12 @@ func (s *Store) copier(fresh *keyring.Ring) *copier.Copier {
 }
 
 // Compact copies the store to a new file without free pages, and replaces the old file with it. bbolt reuses free pages
-// but never returns them to the file system. After many deletes they are most of a file, and each commit writes their
-// list.
+// but never returns them to the file system, and each commit writes their list.
 //
 // If the store is damaged, Compact fails with ErrDamaged and changes nothing; use Rebuild. The copy is written in the
 // store's directory, synced and renamed. After a crash either the old file or the new one is complete, and the next
 // Open removes an unfinished copy. Compact needs disk space for the copy (ErrNoSpace says how much). The new file gets
-// the owner and the mode of the old one, so root can compact a service's store. Compact fails if the process cannot set
-// them.
+// the owner and the mode of the old one, or Compact fails. So root can compact a service's store.
 //
 // Open collections go on working. Reads do not wait. Commits, lists and the opening of collections wait for the copy;
 // Apply waits only for backpressure. On Windows, where an open file cannot be replaced, Compact always fails.

@@ -11,9 +11,8 @@ import (
 	"github.com/larder-dev/larder/store/internal/state"
 )
 
-// Compression says how the objects of a collection are compressed in the file. A collection can be opened with another
-// Compression: stored records stay readable, and each is rewritten when its object changes, or by a relist with
-// ReplaceOptions.Rewrite.
+// Compression says how the objects of a collection are compressed in the file. It may change at each opening: stored
+// records stay readable until their objects change, or a relist with ReplaceOptions.Rewrite rewrites them.
 type Compression string
 
 // The ways to compress objects.

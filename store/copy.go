@@ -11,15 +11,12 @@ import (
 )
 
 // CopyTo writes a consistent copy of the file to w, and returns the number of bytes written. The copy can be opened as
-// a store. Dirty changes are committed first. If that fails the copy lacks them, and its collections have an older
-// resourceVersion.
+// a store. Dirty changes are committed first; if that fails the copy lacks them.
 //
 // Readers and writers do not wait for CopyTo. But pages that become free meanwhile cannot be reused, so the file grows
 // with each write: w should be fast, such as a file. w is called in a transaction, and must not use the store. CopyTo
-// checks ctx before each write to w.
-//
-// If the file cannot be read, or is shorter than it should be, the error wraps ErrDamaged. If w fails, CopyTo returns
-// the error of w, or ErrNoSpace.
+// checks ctx before each write to w. If the file cannot be read, or is shorter than it should be, the error wraps
+// ErrDamaged. If w fails, CopyTo returns the error of w, or ErrNoSpace.
 func (s *Store) CopyTo(ctx context.Context, w io.Writer) (n int64, err error) {
 	if err := s.flushForCopy(ctx); err != nil {
 		return 0, fmt.Errorf("copy %s: %w", s.file.Path, err)
@@ -43,8 +40,8 @@ func (s *Store) flushForCopy(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// CopyFile makes a temporary copy of the file, as CopyTo does, with mode 0600, and returns its name. The caller removes
-// the copy, which is not synced.
+// CopyFile makes a temporary copy of the file, as CopyTo does, with mode 0600, and returns its name. The copy is not
+// synced. The caller removes it.
 //
 // The copy is in the store's directory, which is trusted with the contents. The system's temporary directory may be in
 // memory. The name of the copy is <path>.new-*: if the process dies, the next open for writing removes it. The copy

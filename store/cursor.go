@@ -12,8 +12,7 @@ import (
 // maxCursorName is the maximum length of a cursor's name, in bytes.
 const maxCursorName = 256
 
-// Cursor reads the committed changes of a collection for a durable handler, and stores its position. Its methods may be
-// called concurrently.
+// Cursor reads the committed changes of a collection for a durable handler. Its methods may be called concurrently.
 type Cursor struct {
 	c        *Collection
 	name     string

@@ -7,9 +7,8 @@
 //	c, err := s.Collection(ctx, entry.Identity{GroupVersionResource: pods}, store.CollectionOptions{Codec: codec})
 //
 // Write a Collection with Apply (events) and BeginReplace (a list). Read it with Get, List, ByIndex, Select and the
-// other methods of Reader. Select takes a query.Query by namespace, labels or fields, and decodes only the selected
-// objects. Collection.Indexer returns the collection as a cache.Indexer of client-go. The package memory has a
-// collection without a file. A View reads a collection without opening it for writing.
+// other methods of Reader. The package memory has a collection without a file. A View reads a collection without opening
+// it for writing. CopyTo and CopyFile write a consistent copy of the file. Import makes a store of records.
 //
 // # The file
 //
@@ -109,9 +108,9 @@
 //
 // # A file that another process has locked
 //
-// Open waits for Options.LockTimeout, and OpenContext until its context ends at the latest. Then it fails with
-// ErrLocked, and the error names the process that has locked the file. A store never takes a file from another process,
-// and never uses another file instead: docs/adr/0011 says how to roll out a new version, and why.
+// Open waits for Options.LockTimeout. Then it fails with ErrLocked, and the error names the process that has locked the
+// file. A store never takes a file from another process, and never uses another file instead: docs/adr/0011 says why,
+// and how to roll out a new version.
 //
 // # Guarantees
 //
@@ -129,11 +128,11 @@
 //     It uses at most one transaction, and none is open when it returns. Do not modify objects: they may be shared.
 //   - No function of the user (key functions, index functions, callbacks of Iterate) runs inside a transaction or under
 //     a lock.
-//   - Indexes that the file lacks at a start are built in one pass in the background. Look-ups in them wait for that,
-//     until their contexts end or the store is closed; if the build fails, or the disk hangs, they return an error. A
-//     build holds at most a page of decoded objects: 4 MiB of payloads or 1,000 objects. A read-only store builds no
-//     index: look-ups fail with ErrReadOnly unless the file has the index, of a function with the same version. With
-//     the Residency All look-ups do not wait once the objects are loaded, since the indexes are in memory too.
+//   - Indexes that the file lacks at a start are built in the background, and look-ups wait. If the build fails, or the
+//     disk hangs, look-ups fail. A build holds at most a page of decoded objects: 4 MiB of payloads or 1,000 objects. A
+//     read-only store builds no index: look-ups fail with ErrReadOnly unless the file has the index, of a function with
+//     the same version. With the Residency All the indexes are in memory too, once the objects are loaded.
+//   - A store is for one cluster at a time (Collection.ClaimCluster).
 //
 // # Damage and failing disks
 //
@@ -151,9 +150,5 @@
 //
 // Any number of goroutines may read. One may write at a time, and other writers wait until their contexts end. A
 // Collection can be open once, and its Replacement excludes other writes. The methods of one Replacement must not be
-// called concurrently. The goroutines that build indexes belong to the Store; Collection.Close and Store.Close cancel
-// them and wait. If a write hangs in the disk for ten seconds Close returns ErrStillWriting, and closing goes on in the
-// background. Meanwhile CommitErr returns ErrSlowDisk.
-//
-// A collection stays in the file until Drop or Prune removes it.
+// called concurrently. Collection.Close and Store.Close cancel the goroutines that build indexes, and wait for them.
 package store

@@ -29,16 +29,15 @@ var (
 	ErrReadOnly = boltfile.ErrReadOnly
 	// ErrNoSpace says that the disk, the quota or Options.MaxSize is full. Nothing was written; try again later.
 	ErrNoSpace = boltfile.ErrNoSpace
-	// ErrOutcomeUnknown says that a write or an fsync failed, and may or may not have taken effect. The store does not
-	// write until Rebuild.
+	// ErrOutcomeUnknown says that a write or an fsync failed, and may have taken effect. Nothing is written until Rebuild.
 	ErrOutcomeUnknown = boltfile.ErrOutcomeUnknown
 	// ErrReplaced says that the store's name now belongs to another file, for example a restored backup. The store leaves
 	// that file alone and refuses writes; reads are served from memory and the old file. If the other file is moved away,
-	// the store writes its contents under the name again. If the process is restarted, it opens the other file.
+	// the store writes its contents under the name again.
 	ErrReplaced = boltfile.ErrReplaced
-	// ErrOverwritten says that another file, such as a backup or an older copy, has been copied over the open file. Every
-	// transaction checks for this, and one runs at least every ten seconds. After that the store neither reads nor writes
-	// the file. Close the store, restore the right file, and open it again.
+	// ErrOverwritten says that another file, such as an older copy, has been copied over the open file. Every transaction
+	// checks for this, at least every ten seconds. After that the store neither reads nor writes the file. Close the
+	// store, restore the right file, and open it again.
 	ErrOverwritten = boltfile.ErrOverwritten
 	// ErrStillWriting says that the caller has stopped waiting for a write that the disk has not finished, or for work
 	// that waits for the write. The write goes on in the background, and this process keeps the file locked until it ends.
@@ -47,8 +46,7 @@ var (
 	ErrSlowDisk = boltfile.ErrSlowDisk
 	// ErrNoIndex says that there is no index of that name.
 	ErrNoIndex = index.ErrNoIndex
-	// ErrReplaceLost says that Rebuild has lost objects of the collection during a Replacement. Abort it and begin
-	// another one.
+	// ErrReplaceLost says that Rebuild has lost objects of the collection during a Replacement, which must be aborted.
 	ErrReplaceLost = intake.ErrReplaceLost
 	// ErrReplacing says that a Replacement of the collection is open, so that other writes are refused.
 	ErrReplacing = intake.ErrReplacing

@@ -15,13 +15,12 @@ import (
 )
 
 // Import makes a store from records, for example of Store.Records or a snapshot file. For each collection call Begin,
-// Add for each record in key order, and End; then call Commit. Each transaction writes about 4 MiB, which Import
-// buffers.
+// Add for each record in key order, and End; then call Commit. Import buffers about 4 MiB, the size of its
+// transactions.
 //
 // The file gets its name in one step, when all records are on the disk. Until then its name is <path>.new-*, and other
 // calls that open or make a store at path fail with ErrLocked. If the process dies, the next Import or Open for writing
-// removes that file. An informer with the same Attributes resumes from the imported resourceVersion, without a list,
-// and builds the indexes in the background.
+// removes that file. An informer with the same Attributes resumes from the imported resourceVersion, without a list.
 //
 // An Import must be used by one goroutine. After a method has failed only Abort is allowed.
 type Import struct {
@@ -54,8 +53,7 @@ type ImportCollection struct {
 	Seal bool
 }
 
-// ImportState has fields of the Info of an imported collection. If Complete is set, ResourceVersion must be set, or
-// MustRelist must say why the collection cannot be resumed.
+// ImportState is the state of an imported collection. If it is Complete, it has a ResourceVersion or a MustRelist.
 type ImportState struct {
 	ResourceVersion string
 	Complete        bool
@@ -75,8 +73,8 @@ func (st ImportState) validate() error {
 }
 
 // NewImport begins a store at path, and creates the directory if it is missing. It fails with ErrExists if anything is
-// at path, with ErrNoSpace, and with ErrLocked while another process opens or makes a store there. It waits for that
-// process until ctx ends or LockTimeout has passed.
+// at path, with ErrNoSpace, and with ErrLocked if another process makes or opens a store there for longer than
+// LockTimeout.
 func NewImport(ctx context.Context, path string, o ImportOptions) (*Import, error) {
 	i, err := newImport(ctx, path, o)
 	if err != nil {
@@ -170,7 +168,7 @@ func (i *Import) commit(ctx context.Context) error {
 	return nil
 }
 
-// rawCodec is the codec of a collection whose objects are never encoded or decoded.
+// rawCodec fails to encode and decode.
 type rawCodec struct{ name string }
 
 var errRaw = errors.New("an import takes records, no objects")

@@ -14,7 +14,7 @@ import (
 	"github.com/larder-dev/larder/store/internal/state"
 )
 
-// importBytes is the approximate number of bytes written in one transaction.
+// importBytes is the approximate size of a transaction.
 const importBytes = 4 << 20
 
 // maxTextLen is the maximum length in bytes of the UID, the resourceVersion and the encoding of an imported record.

@@ -23,8 +23,7 @@ func (c *Collection) putSet(set *index.Set) {
 	c.builder.Wake()
 }
 
-// indexLayout is the version of the encoding of index entries (format.IndexPrefix). Indexes of another version are
-// rebuilt.
+// indexLayout is the version of the encoding of index entries. Indexes of another version are rebuilt.
 const indexLayout = "2"
 
 // versionsWith appends the codec's fingerprint and indexLayout to the versions of index functions. A codec of other Go
@@ -39,8 +38,7 @@ func versionsWith(c codec.Codec, versions map[string]string) map[string]string {
 	return completed
 }
 
-// claimLocked prepares the indexes in the file for set, and then makes set the collection's index functions. The caller
-// holds mu.
+// claimLocked makes set the collection's index functions, and prepares the indexes in the file. The caller holds mu.
 func (c *Collection) claimLocked(ctx context.Context, set *index.Set) error {
 	var ready []string
 	needed := false
@@ -94,7 +92,7 @@ func (c *Collection) awaitIndex(ctx context.Context, name string) (indexReader, 
 			return nil, err
 		}
 		set := c.in.Set.Load()
-		if _, err := set.Find(name); err != nil { // before inMemory: objects loaded after this check have the index
+		if _, err := set.Find(name); err != nil { // Find precedes inMemory, since objects loaded later have the index
 			return nil, err
 		}
 		if r := c.inMemory(); r != nil {

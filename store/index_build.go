@@ -16,8 +16,7 @@ import (
 )
 
 // BuildIndexes begins to build the indexes that are not ready, all in one pass in the background. Only look-ups in
-// these indexes wait for the build. Without BuildIndexes, the first write or the first look-up in such indexes begins
-// it.
+// these indexes wait for the build. Without BuildIndexes, the first write or the first of these look-ups begins it.
 func (c *Collection) BuildIndexes() {
 	if !c.started.Swap(true) {
 		c.startBuild()
@@ -97,7 +96,7 @@ func (c *Collection) addIndexers(ctx context.Context, indexers cache.Indexers, v
 	return nil
 }
 
-// claimAdded makes set, which includes added, the collection's index functions in memory and in the file.
+// claimAdded makes set, which includes added, the collection's index functions, in memory and in the file.
 func (c *Collection) claimAdded(ctx context.Context, set, added *index.Set) error {
 	for done := false; !done; { // repeat if objects were loaded into memory while terms were computed
 		r := c.resident.Load()

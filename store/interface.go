@@ -95,8 +95,8 @@ type ReplaceOptions struct {
 // A method that fails has changed nothing, and can be called again, for example once there is space on the disk.
 type Replacement interface {
 	// Page adds the next items of the list. The result has the changes that are visible from now on; the result of Commit
-	// has the others (Result.Staged). leftOut names items that the caller refused: their stored states stay, and they are
-	// listed in Info.LeftOut.
+	// has the others (Result.Staged). leftOut, for Info.LeftOut, names items that the caller refused: their old states
+	// stay.
 	Page(ctx context.Context, items []runtime.Object, leftOut ...entry.LeftOut) (entry.Result, error)
 	// Known adds items of the list by reference: an object counts as listed if the collection has a record with that UID
 	// and resourceVersion. Known returns the other references, whose objects Page has to add. If ReplaceOptions.Rewrite is
@@ -108,8 +108,7 @@ type Replacement interface {
 	Event(ctx context.Context, op entry.Op) (entry.Result, error)
 	// Commit puts the held changes into the collection, with the list's b.ResourceVersion and b.LastContact; b.Ops must be
 	// empty. If there are many changes, Commit puts a part of them and sets Result.More: call it again. Until the last
-	// part Info.MustRelist is set. Deletes come first (a Deleted change has no New), then the other changes, each in key
-	// order.
+	// part Info.MustRelist is set. Deletes come first, without Change.New, then the other changes, each in key order.
 	Commit(ctx context.Context, b entry.Batch) (entry.Result, error)
 	// Abort drops the held changes. It does nothing after the last Commit. If changes are visible already, the collection
 	// is incomplete or must be listed anew, and the next list in this process is a diff against them.

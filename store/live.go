@@ -94,8 +94,8 @@ func (l *liveSet) failure(f *boltfile.File) (rebuilds int, failure error) {
 	}
 }
 
-// enlist adds c to s.live. It waits for a running exchange of the file, but not for other writes, which a failing disk
-// may never finish.
+// enlist adds c to s.live. It waits for an exchange of the file, but for no other write: a failing disk may never end
+// it.
 func (s *Store) enlist(ctx context.Context, c *Collection, before int) (bool, error) {
 	resume, err := s.file.PauseExchanges(ctx)
 	if err != nil {

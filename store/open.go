@@ -33,9 +33,8 @@ const LeastMaxSize = boltfile.AllocSize + 1<<20
 // With Options.ReadOnly Open changes nothing on the disk, and fails if the file is missing or damaged (ErrDamaged).
 func Open(path string, o Options) (*Store, error) { return OpenContext(context.Background(), path, o) }
 
-// OpenContext is Open with a context, for a long Options.LockTimeout: during a rolling update a process waits for its
-// predecessor. It fails with the cause of ctx if ctx ends before the file is locked. After that only the KeyProvider
-// uses ctx.
+// OpenContext is Open with a context, for a long Options.LockTimeout, as in a rolling update. It fails with the cause
+// of ctx if ctx ends before the file is locked. After that only the KeyProvider uses ctx.
 func OpenContext(ctx context.Context, path string, o Options) (*Store, error) {
 	if path == "" {
 		return nil, errors.New("open the store: the path is empty; name the file to open or to make")

@@ -19,8 +19,7 @@ import (
 // MustRelistDamaged is Info.MustRelist of a collection that has lost objects by damage, until it is listed.
 const MustRelistDamaged = format.MustRelistDamaged
 
-// MustRelistInterrupted is Info.MustRelist while only a part of a list's changes is visible. It stays after a crash or
-// an Abort at that time.
+// MustRelistInterrupted is Info.MustRelist while only a part of a list's changes is visible, and after a crash then.
 const MustRelistInterrupted = format.MustRelistInterrupted
 
 // Rebuild writes the store anew after ErrOutcomeUnknown or ErrDamaged. It copies all readable records to a new file,
@@ -31,8 +30,7 @@ const MustRelistInterrupted = format.MustRelistInterrupted
 // could not be read at all, an open collection is empty, and a closed one is missing from the new file.
 //
 // If the store has not failed, Rebuild checks it, and does nothing if it is sound. If Rebuild fails, reads go on from
-// the old file, and Rebuild can be called again. On Windows, where an open file cannot be renamed, it always fails:
-// close the store and open it again.
+// the old file, and Rebuild can be called again. On Windows, where an open file cannot be renamed, it always fails.
 func (s *Store) Rebuild(ctx context.Context) error {
 	switch {
 	case s.ReadOnly():
@@ -55,8 +53,8 @@ func (s *Store) Rebuild(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("rebuild %s: %w", s.file.Path, err)
 	}
-	// Flush commits the changes that are dirty since the failure. The commit loop retries later, and writers under
-	// backpressure should not wait for that. CommitErr returns the error if this Flush fails.
+	// Flush commits the changes that are dirty since the failure: the commit loop retries only later. CommitErr returns
+	// the error if this Flush fails.
 	_ = s.Flush(ctx)
 	return nil
 }
@@ -135,8 +133,7 @@ func (c *Collection) recount(ctx context.Context) error {
 	})
 }
 
-// revive adds the state in memory to a rebuilt copy of the file: each open collection with its durable handlers, even
-// if no part of the collection could be read.
+// revive adds each open collection and its durable handlers to a rebuilt file, even if the old ones are unreadable.
 func (s *Store) revive(c *copier.Copier) error {
 	err := c.Write(s.file.PutTimes)
 	for _, live := range s.live.list() {

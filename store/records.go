@@ -11,9 +11,8 @@ import (
 // collection may be open or not. No transaction is open while fn runs. Each page of records is consistent, but all
 // pages together only if there is no write meanwhile, as in a copy by CopyFile. The caller owns the records.
 //
-// Records returns the error of fn, or ErrNoCollection. At an unreadable record it returns an entry.RecordError that
-// wraps ErrDamaged, or ErrIncompatible if a newer program wrote the record. Other damage is an error that wraps
-// ErrDamaged.
+// Records returns the error of fn, or ErrNoCollection. The error of an unreadable record is an entry.RecordError. It
+// wraps ErrIncompatible if a newer program wrote the record. The error of other damage wraps ErrDamaged.
 func (s *Store) Records(ctx context.Context, id entry.Identity, after string, fn func(entry.Entry) error) error {
 	id, err := id.Canonical()
 	if err != nil {

@@ -9,8 +9,7 @@ import (
 var errNoKeys = errors.New("the store was opened without keys")
 
 // Rekey opens the store at path, calls Store.Rekey and closes the store. No process may have it open. Rekey uses the
-// options Encryption, which is required, LockTimeout, MaxSize and Logger. It does not make a missing store, and does
-// not move a damaged file aside.
+// options Encryption, which is required, LockTimeout, MaxSize and Logger. It moves no damaged file aside.
 func Rekey(ctx context.Context, path string, o Options) (Compacted, error) {
 	if o.Encryption == nil {
 		return Compacted{}, fmt.Errorf("rekey %s: %w", path, errNoKeys)
@@ -25,12 +24,10 @@ func Rekey(ctx context.Context, path string, o Options) (Compacted, error) {
 
 // Rekey writes the store anew, as Compact does, and seals all records of sealed collections with a new data key, which
 // is wrapped under the provider's current key. This includes records that were stored in plain text before
-// Options.Encryption was set (Info.PlainText is false afterwards). The new file has no other data key, so older keys of
-// the provider are not needed any more.
+// Options.Encryption was set (Info.PlainText). The new file has no other data key, so the provider needs no older keys.
 //
 // Open collections go on working. Rekey fails with ErrIncompatible if a collection has records of a newer program. It
-// cannot remove copies of the old file from the disk or from backups, and does not change damaged files that were moved
-// aside before.
+// does not change copies of the old file, backups, or damaged files that were moved aside before.
 func (s *Store) Rekey(ctx context.Context) (Compacted, error) {
 	done, err := s.rekey(ctx)
 	if err != nil {

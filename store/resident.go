@@ -9,8 +9,7 @@ import (
 	"github.com/larder-dev/larder/store/internal/resident"
 )
 
-// inMemory returns the objects in memory if reads can use them. After Store.Close it returns nil: reads then use the
-// file, and fail.
+// inMemory returns the objects in memory, or nil if reads must use the file. After Store.Close these reads fail.
 func (c *Collection) inMemory() *resident.All {
 	if a := c.resident.Load(); a.IsOpen() && !c.isClosed() {
 		return a
@@ -29,8 +28,7 @@ func (c *Collection) residents(a *resident.All) read.Residents {
 // and when a list has replaced unreadable objects.
 func (c *Collection) startLoading() { c.loadInBackground(c.beginLoading()) }
 
-// beginLoading makes a new resident table with the writes of the memtable. Reads use the file until the table is
-// opened.
+// beginLoading makes a resident table of the writes in the memtable. Reads use the file until the table is opened.
 func (c *Collection) beginLoading() *resident.All {
 	c.in.Front.Lock()
 	defer c.in.Front.Unlock()

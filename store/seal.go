@@ -15,9 +15,8 @@ func (s *Store) CurrentKey(ctx context.Context) (id string, err error) { return 
 // Seals reports whether Options.Encryption seals a new collection of the resource.
 func (s *Store) Seals(r schema.GroupResource) bool { return s.o.Encryption.Seals(r) }
 
-// Sealed reports whether a collection is sealed, or will be from its next write on. Code that shows objects must call
-// it instead of checking the resource: a sealed collection stays sealed when Options.Encryption no longer names its
-// resource.
+// Sealed reports whether a collection is sealed, or will be from its next write on. Do not check the resource instead:
+// a sealed collection stays sealed when Options.Encryption no longer names its resource.
 func (s *Store) Sealed(info entry.Info) bool {
 	return info.Sealed || s.Seals(info.Identity.GroupResource())
 }

@@ -118,8 +118,7 @@ type CollectionOptions struct {
 	// History is the maximum size of the history, an in-memory list of the latest changes, in bytes of keys and objects.
 	// See Collection.History. Each change then reads the old object from the file. Default 0: no history.
 	History int
-	// Seal seals the collection even if Options.Encryption does not name its resource. Opening it fails if the store has
-	// no keys.
+	// Seal seals the collection even if Options.Encryption does not name its resource. The store must have keys.
 	Seal bool
 	// Committed is called after each attempt to commit changes of the collection, by the committing goroutine and under no
 	// lock. It must not wait for a commit. May be nil.
@@ -169,16 +168,15 @@ func (s *Store) logger() logr.Logger { return s.file.Logger() }
 // ErrOutcomeUnknown or ErrDamaged. While the store works Err returns nil.
 func (s *Store) Err() error { return s.file.Err() }
 
-// Failed returns a channel that is closed once Err is not nil. The writer then has to call Rebuild, even if a reader
-// has found the damage. Rebuild makes a new channel.
+// Failed returns a channel that is closed once Err is not nil. The writer then has to call Rebuild, which makes a new
+// channel, even if a reader has found the damage.
 func (s *Store) Failed() <-chan struct{} { return s.file.Failed() }
 
 // Check verifies the whole file: the branch pages, that each page is used once, the leaf pages, and the contents of the
 // collections by their checksums. Damage of the branch pages ends the check. Check returns an error if the file cannot
-// be read; problems of the file are in the report.
-//
-// One transaction reads the branch pages, about a hundredth of the file. Each further transaction reads about 1 MiB,
-// and one at the end of each collection counts its objects. Concurrent writes are not reported as damage.
+// be read; problems of the file are in the report. One transaction reads the branch pages, about a hundredth of the
+// file. Each further transaction reads about 1 MiB, and one at the end of each collection counts its objects.
+// Concurrent writes are not reported as damage.
 func (s *Store) Check(ctx context.Context) (Report, error) { return s.check(ctx, s.checked(0)) }
 
 // checked returns the store's file for a check that reads at most rate bytes a second; 0 is no limit.
@@ -214,9 +212,8 @@ func (s *Store) Scrubbed() time.Time {
 	return time.Time{}
 }
 
-// Scrub checks the whole file, as Check does, for stores that are seldom read. It reads at most 64 MiB a second, apart
-// from the branch pages. If it finds damage the store fails, as after a read of damaged data (Err, Failed): it refuses
-// writes until Rebuild, which the store's informers call.
+// Scrub checks the whole file, as Check does, but reads at most 64 MiB a second, apart from the branch pages. Damage
+// makes the store fail (Err, Failed): it refuses writes until Rebuild, which the store's informers call.
 func (s *Store) Scrub(ctx context.Context) error {
 	f := s.checked(check.BackgroundRate)
 	report, err := s.check(ctx, f)
@@ -240,8 +237,7 @@ type Report struct {
 	Objects     int
 	// IndexEntries is the number of checked index entries. Each entry must have its record, and each record its entries.
 	IndexEntries int
-	// Sealed is the number of objects that were not decrypted, since the store has no keys: only their checksums were
-	// verified.
+	// Sealed is the number of objects that only had their checksums verified, since the store has no keys.
 	Sealed int
 	// LeftOut is the number of objects in Info.LeftOut, and LeftOutMore says whether more objects may have been left out.
 	// The next informer fetches them again.

@@ -41,8 +41,8 @@ func (c *Collection) writeLocked(ctx context.Context, fn func(w *write.Writer) e
 	return c.writeLockedFor(ctx, c.writing(), fn)
 }
 
-// writeLockedFor runs fn in a write transaction. what describes the write in the errors of callers that wait for it.
-// The caller holds mu.
+// writeLockedFor runs fn in a write transaction, which what describes in errors of waiting callers. The caller holds
+// mu.
 func (c *Collection) writeLockedFor(ctx context.Context, what boltfile.Work, fn func(w *write.Writer) error) error {
 	if err := ctx.Err(); err != nil {
 		return err

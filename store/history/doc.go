@@ -13,16 +13,10 @@
 // Undo returns the old states of objects that changed after a Position. With them a list can be read in many short
 // transactions and still be one state.
 //
-// # Guarantees
+// A list, and a batch that does not continue the earlier events, begin a new timeline: all earlier Positions are
+// ErrExpired. If objects have changed and the resourceVersion has not advanced, the resourceVersion is ErrExpired until
+// it advances, because a reader may have seen an earlier state with it.
 //
-//   - The resourceVersions of the events ascend.
-//   - A Window holds at most its bound of bytes, but always the newest event. A payload that two events share counts
-//     twice. The oldest events are dropped first, and a Position before a dropped event is ErrExpired.
-//   - A list, and a batch that does not continue the earlier events, begin a new timeline: all earlier Positions are
-//     ErrExpired. If objects have changed and the resourceVersion has not advanced, the resourceVersion is ErrExpired
-//     until it advances, because a reader may have seen an earlier state with it.
-//   - When the collection is closed its Window ends: all Positions and resourceVersions are ErrExpired.
-//   - Events and their entries are shared and must not be modified.
-//
-// A Window is safe for concurrent use. No method waits for readers.
+// A payload that two events share counts twice towards the bound of a Window. Events and their entries are shared and
+// must not be modified. A Window is safe for concurrent use. No method waits for readers.
 package history

@@ -31,16 +31,16 @@ type Event struct {
 	New *entry.Entry
 	// Deleted is true if the change deleted the object.
 	Deleted bool
-	// Recalled is true if an earlier process applied the change: Old is nil even if there was an object, and the event may
-	// combine several changes of the object.
+	// Recalled is true if an earlier process applied the change. The event then has no Old, and may combine several
+	// changes.
 	Recalled bool
-	// Since is the resourceVersion since which the key has had an object, in a Recalled event; 0 if that is older than the
+	// Since is the resourceVersion since which the key of a Recalled event has had an object; 0 if that is before the
 	// Window.
 	Since uint64
 }
 
-// Existed reports whether the object existed before the event, for a client that has read all events after the
-// resourceVersion from.
+// Existed reports whether the object existed before the event, for a client that knows the state at resourceVersion
+// from.
 func (e *Event) Existed(from uint64) bool {
 	if !e.Recalled {
 		return e.Old != nil
@@ -48,7 +48,6 @@ func (e *Event) Existed(from uint64) bool {
 	return e.Since <= from
 }
 
-// replaces reports whether the event replaces an object by an object with another UID.
 func (e *Event) replaces() bool { return e.Old != nil && e.After() != nil && e.Old.UID != e.New.UID }
 
 // After returns the object after the change; nil if there is none.
@@ -76,7 +75,7 @@ func (e *Event) Size() int {
 
 // Position is a point between two events of a Window. The zero Position belongs to no Window.
 type Position struct {
-	timeline  uint64 // timeline is 0 in the zero Position
+	timeline  uint64 // timeline is 0 only in the zero Position
 	next      uint64 // next is the number of the event that follows
 	disturbed uint64 // disturbed is Window.disturbed at the time of the call that returned the Position
 }
@@ -85,7 +84,7 @@ type Position struct {
 type Window struct {
 	bound int
 
-	mu       sync.RWMutex // mu guards the fields below
+	mu       sync.RWMutex  // mu guards the fields below
 	timeline uint64        // timeline is the number of the current timeline
 	events   []*Event      // events are the kept events, oldest first
 	first    uint64        // first is the number of events[0]
@@ -107,10 +106,9 @@ func New(bound int) *Window {
 	return &Window{bound: bound, timeline: 1, changed: make(chan struct{})}
 }
 
-// Put adds the events of a batch, in order, and the resourceVersion that covers them. The collection calls it before
-// readers can see the batch. Put begins a new timeline if the batch does not continue the current one: if the
-// resourceVersions do not ascend, as for an object that was first refused, or if an event replaces an object by an
-// object with another UID.
+// Put adds the events of a batch, in order, and the resourceVersion that covers them, before readers can see the batch.
+// It begins a new timeline if the batch does not continue the current one: if the resourceVersions do not ascend, as
+// for an object that was first refused, or if an event replaces an object by an object with another UID.
 func (w *Window) Put(events []*Event, rv string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -153,7 +151,7 @@ func (w *Window) trimLocked() {
 }
 
 // Disturb notes that the collection changes without events: a list is visible before its end, or damage has lost
-// objects. Undo fails across a Disturb, and Settled is false until Restart at the end of a list.
+// objects. Then Undo fails for older Positions, and Settled is false until Restart at the end of a list.
 func (w *Window) Disturb() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -178,7 +176,7 @@ func (w *Window) End() {
 	w.ended = true
 }
 
-// Restart begins a new timeline at the collection's resourceVersion. changed says whether objects have changed.
+// Restart begins a new timeline at the resourceVersion of a list. changed says whether objects have changed.
 func (w *Window) Restart(rv string, changed bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -187,8 +185,7 @@ func (w *Window) Restart(rv string, changed bool) {
 }
 
 // Timeline returns the number of the timeline, and the oldest resourceVersion from which it can be followed. That is
-// above the collection's resourceVersion if the timeline began with changes under a resourceVersion that readers knew
-// already.
+// above the newest one if the timeline began with changes under a resourceVersion that readers knew already.
 func (w *Window) Timeline() (n uint64, oldest string) {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
@@ -324,8 +321,7 @@ func (w *Window) Undo(from, to Position) (map[string]*entry.Entry, error) {
 	return olds, nil
 }
 
-// Grown returns by how much the objects under keys with a prefix have grown between two Positions. weigh returns the
-// size of an object.
+// Grown returns the growth, by weigh, of the objects under keys with a prefix between two Positions.
 func (w *Window) Grown(from, to Position, prefix string, weigh func(entry.Entry) int) (n int, err error) {
 	w.mu.RLock()
 	between, err := w.betweenLocked(from, to)

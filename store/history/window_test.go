@@ -278,8 +278,7 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestDisturbed checks that a change of the collection without events ends paged lists that began before it, but
-// neither watches nor later lists.
+// TestDisturbed checks that a change of the collection without events ends paged lists that began before, not watches.
 func TestDisturbed(t *testing.T) {
 	w := windowOf(1<<20, created("a", 11), created("b", 12))
 	before, _ := w.Now()

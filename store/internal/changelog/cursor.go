@@ -31,7 +31,7 @@ func PutCursor(cursors *bolt.Bucket, collection, name string, c consumer.Positio
 	return cursors.Put([]byte(name), data)
 }
 
-// ReadCursors returns the cursors of a collection. It resets damaged cursors in the result, and also returns an error.
+// ReadCursors returns the cursors of a collection. For damaged cursors it returns an error and reset cursors.
 func ReadCursors(b *bolt.Bucket, collection string, st State) (map[string]consumer.Position, error) {
 	all := map[string]consumer.Position{}
 	cursors := b.Bucket(format.BucketCursors)

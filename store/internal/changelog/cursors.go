@@ -13,8 +13,8 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// Cursors holds the cursors of an open collection by name. Consumers move them here, and the next commit writes them to
-// the file. The zero value has no cursors. Its methods may be called concurrently.
+// Cursors holds the cursors of an open collection by name. Consumers move them, and the next commit writes them to the
+// file. Its methods may be called concurrently.
 type Cursors struct {
 	mu      sync.Mutex // mu guards the other fields
 	all     map[string]*cursor
@@ -25,7 +25,6 @@ type Cursors struct {
 	version, written uint64
 }
 
-// cursor is the state of one cursor. Cursors.mu guards it.
 type cursor struct {
 	now    consumer.Position
 	open   bool // open is true while a consumer uses the cursor
@@ -111,7 +110,6 @@ func (c *Cursors) resetLocked(one *cursor, anew consumer.Position) {
 	c.version++
 }
 
-// ResetAll resets every cursor, after objects or tombstones were lost.
 func (c *Cursors) ResetAll(st State) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -121,8 +119,7 @@ func (c *Cursors) ResetAll(st State) {
 	c.wakeLocked()
 }
 
-// Revive writes the cursors to the bucket of the collection in a rebuilt file. If objects were lost, it resets them
-// there.
+// Revive writes the cursors to the bucket of the collection in a rebuilt file, reset if objects were lost.
 func (c *Cursors) Revive(b *bolt.Bucket, collection string, st *State, lost bool) error {
 	s := c.snapshot()
 	if s == nil {
@@ -190,7 +187,6 @@ func (c *Cursors) Remove(name string) {
 	delete(c.all, name)
 }
 
-// Get returns the cursor, and the number of its resets in this process.
 func (c *Cursors) Get(name string) (now consumer.Position, resets int, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -234,7 +230,6 @@ func (c *Cursors) SetRetained(retain time.Duration) {
 	c.retain = retain
 }
 
-// Changed returns a channel that is closed by the next commit, by a reset, or by Close.
 func (c *Cursors) Changed() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -8,8 +8,7 @@
 //	handlers     name   → the cursor of a consumer      (consumer.Position)
 //
 // These buckets are in the bucket of the collection, and its info record has the State. A Writer changes them in the
-// transaction that writes the records: call Settle at its end. A Log reads them. The package decodes no payloads: a
-// Change has the bytes of its record or tombstone.
+// transaction that writes the records: call Settle at its end. A Log reads them. Payloads are not decoded.
 //
 // A collection keeps a changelog while it has consumers: registered cursors (Writer.Register), or readers that keep
 // their offset themselves (Writer.Retain). Records from before State.Since may have no entry, so a new consumer first
@@ -17,6 +16,6 @@
 // 100,000, or older than a week, unless they are retained for readers. It then raises State.Lacks, and resets each
 // cursor that had not passed them.
 //
-// Cursors holds the cursors of an open collection in memory. A transaction writes a Snapshot of them. Cursors.Written
-// must apply the resets of that transaction before the next one begins, which would otherwise write the old cursors.
+// A transaction writes a Snapshot of the Cursors. Cursors.Written must apply the resets of that transaction before the
+// next one begins, which would otherwise write the old cursors.
 package changelog

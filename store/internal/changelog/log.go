@@ -41,8 +41,7 @@ type Change struct {
 	Payload   []byte // Payload may be compressed or sealed
 }
 
-// Open returns the changelog in the bucket b of a collection. It fails with consumer.ErrNone if the collection keeps
-// none.
+// Open returns the changelog in the bucket b of a collection, or consumer.ErrNone if the collection keeps none.
 func Open(b *bolt.Bucket, collection string, st State) (*Log, error) {
 	l := &Log{collection: collection, objects: b.Bucket(format.BucketObjects), seqs: b.Bucket(format.BucketSeq),
 		tombstones: b.Bucket(format.BucketTombstones), cursors: b.Bucket(format.BucketCursors),
@@ -87,8 +86,7 @@ func (l *Log) Read(after uint64, fn func(Change) (more bool, err error)) (more b
 	return false, errors.Join(live.Err, gone.Err)
 }
 
-// named returns the object whose key the changelog has under seq. It fails with ErrDamaged unless the record has that
-// number.
+// named returns the object whose key the changelog has under seq, or ErrDamaged if its record has another number.
 func (l *Log) named(seq, key []byte) (Change, error) {
 	c, found, err := l.Live(string(key))
 	want, ok := format.ParseSeqKey(seq)
@@ -128,7 +126,7 @@ func (l *Log) tombstone(seqKey, data []byte) (Change, error) {
 	return Change{Header: t.Header, Key: t.Key, Gone: true, RecordKey: t.RecordKey(), Payload: t.Payload}, err
 }
 
-// Oldest returns the oldest change of a key with a sequence number from from to upTo, and whether it exists.
+// Oldest returns the oldest change of a key with a sequence number from from to upTo.
 func (l *Log) Oldest(key string, from, upTo uint64) (c Change, found bool, err error) {
 	live, there, err := l.Live(key)
 	switch {

@@ -7,7 +7,6 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// State is the state of the changelog in a collection's info record.
 type State struct {
 	// NextSeq is the number of the next record or tombstone. It also numbers records without a changelog.
 	NextSeq uint64
@@ -38,7 +37,7 @@ func (s *State) Store(r *format.Info) {
 
 func (s *State) Kept() bool { return s.Since != 0 }
 
-// Has reports whether the changelog must have an entry for a record with that number.
+// Has reports whether the changelog must have an entry for the record with that number.
 func (s *State) Has(seq uint64) bool { return s.Kept() && seq >= s.Since }
 
 func (s *State) Last() uint64 { return s.NextSeq - 1 }
@@ -46,8 +45,7 @@ func (s *State) Last() uint64 { return s.NextSeq - 1 }
 // Oldest returns the lowest offset after which no change is missing. There must be a changelog.
 func (s *State) Oldest() uint64 { return max(s.Since-1, s.Lacks) }
 
-// Break notes that changes up to now may be missing. It skips a number, so that a consumer at the last number is reset
-// too.
+// Break notes that changes up to now may be missing. It skips a number, to reset even a consumer at the last number.
 func (s *State) Break() {
 	s.Lacks = s.NextSeq
 	s.NextSeq++

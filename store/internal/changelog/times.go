@@ -21,8 +21,7 @@ const markEvery = time.Minute
 //	number → format.Mark   the changes from this number to the next mark were written at its time, or within a minute
 //	                       after it
 //
-// A mark without a time begins undated changes. The first mark follows the objects of the first list, which are not
-// changes.
+// A mark without a time begins undated changes. The first mark follows the first list, whose objects are no changes.
 type Times []timeMark
 
 type timeMark struct {
@@ -106,7 +105,7 @@ func (t Times) Offset(at time.Time, of Span) (after uint64, from time.Time) {
 	return of.Oldest, from
 }
 
-// end returns the time before which the changes of a mark were written.
+// end returns the time before which the changes of mark i were written.
 func (t Times) end(i int, now time.Time) time.Time {
 	if !t[i].IsZero() {
 		return t[i].Wall.Add(markEvery)

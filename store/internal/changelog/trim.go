@@ -20,8 +20,7 @@ const (
 
 // Settle writes the cursors that the file lacks, and drops tombstones that no consumer needs or that exceed a limit. It
 // resets cursors that have not passed a dropped tombstone. If full is true, tombstones are not retained for readers.
-// The caller passes the Snapshot, nil without consumers, to Cursors.Written once it knows the outcome of the
-// transaction.
+// Pass the Snapshot, nil without consumers, to Cursors.Written after the transaction.
 func (w *Writer) Settle(full bool) (*Snapshot, error) {
 	if w.log == nil || w.cursors == nil {
 		return w.cursors, nil

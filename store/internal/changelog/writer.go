@@ -24,8 +24,7 @@ type Outside struct {
 	AppendRecord func(dst, bucket []byte, key string, h format.Header, payload []byte) []byte
 }
 
-// Writer updates the changelog of a collection, if it has one, in a write transaction. Call Settle at the end, and
-// store the State.
+// Writer updates the changelog of a collection, if it has one, in a write transaction. Store the State at the end.
 type Writer struct {
 	collection string
 	b          *bolt.Bucket // b is the bucket of the collection
@@ -54,7 +53,6 @@ func NewWriter(b *bolt.Bucket, collection string, st *State, cursors *Cursors, o
 
 func (w *Writer) Kept() bool { return w.log != nil }
 
-// begin creates the changelog if there is none.
 func (w *Writer) begin() error {
 	if w.log == nil {
 		w.state.Since = w.state.NextSeq
@@ -100,7 +98,7 @@ func Renew(b *bolt.Bucket, collection string, st *State, cursors map[string]cons
 	return nil
 }
 
-// Register adds a cursor, which receives every object first, and begins a changelog if there is none.
+// Register adds a cursor, which receives every object first.
 func (w *Writer) Register(name string) (c consumer.Position, err error) {
 	if err := w.begin(); err != nil {
 		return c, err
@@ -109,8 +107,7 @@ func (w *Writer) Register(name string) (c consumer.Position, err error) {
 	return c, PutCursor(w.b.Bucket(format.BucketCursors), w.collection, name, c)
 }
 
-// Forget removes a cursor. Later writes drop the tombstones that only this cursor needed. Without a consumer the
-// changelog is dropped.
+// Forget removes a cursor. Later writes drop the tombstones that only this cursor needed.
 func (w *Writer) Forget(name string) error {
 	if delete(w.cursors.all, name); !w.state.consumed(len(w.cursors.all)) {
 		return w.end()
@@ -118,8 +115,7 @@ func (w *Writer) Forget(name string) error {
 	return w.b.Bucket(format.BucketCursors).Delete([]byte(name))
 }
 
-// Retain sets State.Retain, and begins a changelog if there is none. If retain is 0 later writes drop the tombstones
-// that all cursors have passed, and without a cursor the changelog is dropped.
+// Retain sets State.Retain. If retain is 0 later writes drop the tombstones that all cursors have passed.
 func (w *Writer) Retain(retain time.Duration) error {
 	w.state.Retain = retain
 	switch {
@@ -140,7 +136,7 @@ func (w *Writer) Seq(same uint64) uint64 {
 	return w.state.next()
 }
 
-// Put moves the entry of key to seq. old is the number of the previous record; 0 if there was none.
+// Put moves the entry of key from old, the number of the previous record or 0, to seq.
 func (w *Writer) Put(key string, seq, old uint64) error {
 	if w.log == nil {
 		return nil
