@@ -7,8 +7,8 @@
 //	c, err := s.Collection(ctx, entry.Identity{GroupVersionResource: pods}, store.CollectionOptions{Codec: codec})
 //
 // Write a Collection with Apply (events) and BeginReplace (a list). Read it with Get, List, ByIndex, Select and the
-// other methods of Reader. The package memory has a collection without a file. A View reads a collection without opening
-// it for writing. CopyTo and CopyFile write a consistent copy of the file. Import makes a store of records.
+// other methods of Reader. The package memory has a collection without a file. A View reads a collection without
+// opening it for writing. CopyTo and CopyFile write a consistent copy of the file. Import makes a store of records.
 //
 // # The file
 //
@@ -38,8 +38,8 @@
 // function, which may have changed.
 //
 // Payloads may be compressed one by one, with a dictionary (CollectionOptions.Compression). Each record says how its
-// payload is stored, so the option can be changed at any time. A dictionary never changes, and stays as long as a record
-// refers to it. docs/adr/0007 has costs and gains.
+// payload is stored, so the option can be changed at any time. A dictionary never changes, and stays as long as a
+// record refers to it. docs/adr/0007 has costs and gains.
 //
 // # Encryption
 //

@@ -27,7 +27,7 @@ type Import struct {
 	file        *boltfile.NewFile
 	store       *Store
 	c           *Collection         // c is the current collection; nil before Begin and after End
-	list        *intake.Replacement // list receives the records of c
+	list        *intake.Replacement // list receives the records of the current collection
 	what        ImportCollection
 	last        string // last is the key of the last added record
 	page        []entry.Entry

@@ -95,7 +95,7 @@ type ReplaceOptions struct {
 // A method that fails has changed nothing, and can be called again, for example once there is space on the disk.
 type Replacement interface {
 	// Page adds the next items of the list. The result has the changes that are visible from now on; the result of Commit
-	// has the others (Result.Staged). leftOut, for Info.LeftOut, names items that the caller refused: their old states
+	// has the others (Result.Staged). leftOut names items that the caller refused, for Info.LeftOut: their old states
 	// stay.
 	Page(ctx context.Context, items []runtime.Object, leftOut ...entry.LeftOut) (entry.Result, error)
 	// Known adds items of the list by reference: an object counts as listed if the collection has a record with that UID

@@ -151,7 +151,7 @@ func (s *Store) revive(c *copier.Copier) error {
 }
 
 // revive creates the missing buckets of a collection in a rebuilt file, and writes the positions of its durable
-// handlers. With lost, objects or tombstones were lost, and the handlers receive every object again.
+// handlers. If lost is true, objects or tombstones are missing, and the handlers receive every object again.
 func (c *Collection) revive(tx *bolt.Tx, lost bool) error {
 	if err := c.create(tx); err != nil {
 		return err

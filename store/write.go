@@ -41,8 +41,7 @@ func (c *Collection) writeLocked(ctx context.Context, fn func(w *write.Writer) e
 	return c.writeLockedFor(ctx, c.writing(), fn)
 }
 
-// writeLockedFor runs fn in a write transaction, which what describes in errors of waiting callers. The caller holds
-// mu.
+// writeLockedFor runs fn in a write transaction. Errors of other waiting writers contain what. The caller holds mu.
 func (c *Collection) writeLockedFor(ctx context.Context, what boltfile.Work, fn func(w *write.Writer) error) error {
 	if err := ctx.Err(); err != nil {
 		return err

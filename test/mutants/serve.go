@@ -217,7 +217,7 @@ var serveMutants = []mutant{
 		name:   "serve/closed-goes-silent",
 		breaks: "A watch ends with 410 when its collection is closed.",
 		file:   "store/close.go",
-		old: `	c.endHistory() // before the flush, which may wait for the disk
+		old: `	c.endHistory() // the history ends before the flush, which may wait for the disk
 `,
 		new:  "",
 		test: "TestWatchOfAClosedCollectionEnds",

@@ -141,8 +141,8 @@ func (l *Log) Newest(n int) (after uint64) {
 	return before
 }
 
-// mark dates the numbers that this transaction has assigned, unless the last mark still applies. It does not date the
-// first list, and dates nothing without readers.
+// mark stores the time of the numbers that this transaction has assigned, unless the last mark still applies. The
+// objects of the first list get no time. Without readers there are no marks.
 func (w *Writer) mark() error {
 	first, next, marked := w.first, w.state.NextSeq, w.state.Marked
 	if w.state.Marked = 0; w.state.Retain == 0 {
