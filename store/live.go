@@ -94,8 +94,7 @@ func (l *liveSet) failure(f *boltfile.File) (rebuilds int, failure error) {
 	}
 }
 
-// enlist adds c to s.live. It waits for an exchange of the file, but for no other write: a failing disk may never end
-// it.
+// enlist adds c to s.live. It waits for an exchange of the file, but for no other write, since a disk may hang in one.
 func (s *Store) enlist(ctx context.Context, c *Collection, before int) (bool, error) {
 	resume, err := s.file.PauseExchanges(ctx)
 	if err != nil {

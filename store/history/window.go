@@ -34,7 +34,7 @@ type Event struct {
 	// Recalled is true if an earlier process applied the change. The event then has no Old, and may combine several
 	// changes.
 	Recalled bool
-	// Since is the resourceVersion since which the key of a Recalled event has had an object; 0 if that is before the
+	// Since is the resourceVersion from which on the key of a Recalled event had an object; 0 if that is before the
 	// Window.
 	Since uint64
 }
@@ -286,8 +286,8 @@ func (w *Window) Find(rv string, whole bool) (Position, error) {
 	return found, nil
 }
 
-// After returns at most limit events after a Position, the next Position, and the resourceVersion of the state there:
-// of the last returned event if more events follow, and otherwise of the collection.
+// After returns at most limit events after a Position, the next Position, and the resourceVersion of the state there.
+// That is the collection's if no more events follow, and otherwise the last returned event's.
 func (w *Window) After(at Position, limit int) (events []*Event, next Position, rv string, err error) {
 	w.mu.RLock()
 	defer w.mu.RUnlock()

@@ -78,8 +78,8 @@ type Span struct {
 	Now          time.Time
 }
 
-// Offset returns an offset before all changes written since the time at. Changes after it may be up to a minute older,
-// or undated. No change since from is missing; from is at, or later.
+// Offset returns an offset before all changes written since the time at. Changes after the offset may be up to a minute
+// older, or undated. No change after the returned time is missing: that is at, or a later time.
 func (t Times) Offset(at time.Time, of Span) (after uint64, from time.Time) {
 	for len(t) > 0 && t[0].IsZero() {
 		t = t[1:]

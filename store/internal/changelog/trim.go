@@ -50,7 +50,7 @@ func (w *Writer) Settle(full bool) (*Snapshot, error) {
 	return s, nil
 }
 
-// trim drops the oldest tombstones that are not needed or too many, and raises State.Lacks. It returns the highest
+// trim drops the oldest tombstones that are over a limit or not needed, and raises State.Lacks. It returns the highest
 // number of a dropped tombstone that a cursor has not passed; 0 if there is none.
 func (w *Writer) trim(full bool) (lost uint64, err error) {
 	passed, retain := uint64(math.MaxUint64), w.state.Retain // all cursors have passed the number passed
