@@ -155,7 +155,7 @@ func (c *Collection) end() error {
 	return err
 }
 
-// flushAtClose commits the dirty changes, or drops them: the next Collection of that name continues from the file.
+// flushAtClose commits the dirty changes, or drops them on an error: the next Collection of that name reads the file.
 func (c *Collection) flushAtClose() error {
 	c.in.Front.Lock()
 	c.closed = true

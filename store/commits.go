@@ -93,7 +93,7 @@ type snapshot struct {
 	c *Collection
 	*memtable.Snapshot[state.Covers]
 	cursors  *changelog.Snapshot // cursors are the positions that the transaction has written
-	idledFor int64 // idledFor is stored in Collection.idledFor if the commit succeeds
+	idledFor int64               // idledFor is stored in Collection.idledFor if the commit succeeds
 }
 
 func (s *snapshot) Prepare() { write.Compress(s.c.compressor, s.Writes(false)) }

@@ -99,7 +99,7 @@ func (t Times) Offset(at time.Time, of Span) (after uint64, from time.Time) {
 	}
 	marks, _ := slices.BinarySearchFunc(t, of.Oldest+1,
 		func(m timeMark, seq uint64) int { return cmp.Compare(m.seq, seq) })
-	if marks > 0 { // the last of these marks dates the missing changes
+	if marks > 0 { // the last mark up to of.Oldest dates the missing changes
 		from = later(from, t.end(marks-1, of.Now))
 	}
 	return of.Oldest, from
