@@ -33,7 +33,7 @@ var (
 	ErrOutcomeUnknown = boltfile.ErrOutcomeUnknown
 	// ErrReplaced says that the store's name now belongs to another file, for example a restored backup. The store leaves
 	// that file alone and refuses writes; reads are served from memory and the old file. If the other file is moved away,
-	// the store writes its contents under the name again.
+	// the store writes its contents under the name again. A restarted process opens the other file.
 	ErrReplaced = boltfile.ErrReplaced
 	// ErrOverwritten says that another file, such as an older copy, has been copied over the open file. Every transaction
 	// checks for this, at least every ten seconds. After that the store neither reads nor writes the file. Close the
