@@ -16,9 +16,9 @@ import (
 	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
-// missingShare is the divisor of a page's objects: a list by metadata (PartialObjectMetadata) fetches single objects
-// only if the sink lacks at most a quarter of the page. Otherwise it requests the page again as whole objects, because
-// each fetched object costs a request.
+// missingShare: a list by metadata (PartialObjectMetadata) fetches single objects only if the Sink lacks at most a
+// quarter of the page. Otherwise it requests the page again as whole objects, because each fetched object costs a
+// request.
 const missingShare = 4
 
 // errOtherObject is the error of a request for one object, by a field selector on its name, whose answer contains a
@@ -28,14 +28,13 @@ var errOtherObject = errors.New(
 		"be fetched")
 
 // byMetadata reports whether the list requests metadata (Options.ListMetadata) and fetches only changed objects. It
-// returns false if the stored objects may be wrong or from before a restore of the server: then every whole object is
-// needed.
+// returns false if the stored objects may be wrong, or from before a restore of the server's backup.
 func (s *session) byMetadata(ctx context.Context, reason Reason) bool {
 	switch {
 	case s.o.ListMetadata == nil || s.lists.noMetadata || s.guards.noLookups || !s.cur.Comparable():
 		return false
 	case s.gate.Strays > 0:
-		return false // only a list of whole objects shows whether Options.Admit still refuses some
+		return false // only a list of whole objects shows whether Options.Admit still refuses objects
 	case s.lists.busy:
 		return false
 	case reason != ReasonExpired && reason != ReasonStore && reason != ReasonListOnly:
@@ -44,8 +43,6 @@ func (s *session) byMetadata(ctx context.Context, reason Reason) bool {
 	return s.o.MetadataPays == nil || s.o.MetadataPays(ctx)
 }
 
-// metadataLister returns the requests for lists by metadata, and true. If these lists are not possible, it returns the
-// requests for whole objects, and false.
 func (s *session) metadataLister() (lw request.Requests, possible bool) {
 	if s.o.ListMetadata == nil || s.lists.noMetadata {
 		return s.conn.lw, false
@@ -53,7 +50,6 @@ func (s *session) metadataLister() (lw request.Requests, possible bool) {
 	return request.Of(metadataList{s.o.ListMetadata, s.r.lw}, s.conn), true
 }
 
-// metadataList is a ListerWatcher that lists metadata (PartialObjectMetadata) in place of whole objects.
 type metadataList struct {
 	list func(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error)
 	cache.ListerWatcherWithContext
@@ -67,8 +63,8 @@ func (l metadataList) ListWithContext(ctx context.Context, o metav1.ListOptions)
 	return list, nil
 }
 
-// takeRefs handles a page of metadata. Objects that the sink holds with the same UID and resourceVersion count as
-// listed; the others are fetched one by one.
+// takeRefs handles a page of metadata. Objects that the Sink holds with the same UID and resourceVersion count as
+// listed; the other objects are fetched one by one.
 func (l *list) takeRefs(ctx context.Context, p page) outcome {
 	refs, err := l.refsOf(ctx, p.items)
 	if err == nil && !entry.ComparableRV(p.rv) {
@@ -89,8 +85,7 @@ func (l *list) takeRefs(ctx context.Context, p page) outcome {
 			return l.s.sinkClosed(err)
 		}
 	}
-	// A fetched object may be newer than the list. The list then ends only when a watch beside it has reached that
-	// object's resourceVersion, so the watch is started.
+	// A fetched object may be newer than the list. Then only a watch beside the list can make the list consistent.
 	l.tail.ensure(ctx)
 	if !l.pages.named && len(missing)*missingShare > len(refs) {
 		return l.wholeInstead(ctx, nil)
@@ -109,8 +104,8 @@ func (l *list) takeRefs(ctx context.Context, p page) outcome {
 	return l.fetchNext(ctx)
 }
 
-// refsOf returns references (key, UID, resourceVersion) to the items of a page of metadata. It omits objects of other
-// shards. It fails if an object lacks a UID or a comparable resourceVersion.
+// refsOf returns the references (key, UID, resourceVersion) of a page of metadata, without objects of other shards. It
+// fails if an object lacks a UID or a comparable resourceVersion.
 func (l *list) refsOf(ctx context.Context, items []runtime.Object) ([]entry.ObjectRef, error) {
 	refs := make([]entry.ObjectRef, 0, len(items))
 	for _, obj := range items {
@@ -126,8 +121,8 @@ func (l *list) refsOf(ctx context.Context, items []runtime.Object) ([]entry.Obje
 	return refs, nil
 }
 
-// wholeInstead requests the current page of metadata again as whole objects, and the following pages too. The reason is
-// err if metadata cannot be used; err is nil if too many objects would have to be fetched.
+// wholeInstead requests the current page of metadata, and all following pages, as whole objects. err is the reason if
+// metadata cannot be used; nil if too many objects would have to be fetched.
 func (l *list) wholeInstead(ctx context.Context, err error) outcome {
 	if err != nil {
 		l.s.lists.byName = false
@@ -140,8 +135,8 @@ func (l *list) wholeInstead(ctx context.Context, err error) outcome {
 	return outcome{}
 }
 
-// takeOne delivers one fetched object of a list by metadata. If the object was changed or deleted after the page, the
-// watch beside the list delivers that event. Without a watch, only the state in the page may be delivered.
+// takeOne delivers one fetched object of a list by metadata. If the object was changed or deleted after the page was
+// listed, the watch beside the list delivers that event. Without a watch, only the state in the page may be delivered.
 func (l *list) takeOne(ctx context.Context, p page) outcome {
 	asListed := false
 	for _, obj := range p.items {
@@ -164,8 +159,6 @@ func (l *list) takeOne(ctx context.Context, p page) outcome {
 	return l.fetchNext(ctx)
 }
 
-// fetchNext requests the next object of the page that the sink does not hold. When all are fetched it requests the next
-// page.
 func (l *list) fetchNext(ctx context.Context) outcome {
 	if len(l.pages.missing) > 0 {
 		l.pages.fetchOne(ctx, l.pages.missing[0].Key)

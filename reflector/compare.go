@@ -16,22 +16,19 @@ import (
 	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
-// Comparison is the result of Options.Compare.
 type Comparison struct {
 	// ResourceVersion is the resourceVersion of the list of metadata that was compared with the sink.
 	ResourceVersion string
-	// Differences lists the objects that exist only in the sink or only on the server, or whose UID or resourceVersion
-	// differs.
+	// Differences lists the objects that only the Sink or only the server has, or whose UID or resourceVersion differs.
 	Differences []Difference
 }
 
-// Difference is an object that differs between sink and server, with both states. The reference of the side without the
-// object is zero.
+// Difference is an object that differs between Sink and server, with both references. The reference of the side without
+// the object is zero.
 type Difference struct {
 	Held, Listed entry.ObjectRef
 }
 
-// key returns the key (namespace/name) of the object that differs.
 func (d Difference) key() string {
 	if d.Held.Key != "" {
 		return d.Held.Key
@@ -39,7 +36,7 @@ func (d Difference) key() string {
 	return d.Listed.Key
 }
 
-// explainedBy reports whether an event for the object delivers the server's state of it, or a later one.
+// explainedBy reports whether an event of this type and object delivers the state Listed, or a later state.
 func (d Difference) explainedBy(t watch.EventType, ref entry.ObjectRef) bool {
 	if d.Listed.Key == "" {
 		return t == watch.Deleted
@@ -47,12 +44,8 @@ func (d Difference) explainedBy(t watch.EventType, ref entry.ObjectRef) bool {
 	return !entry.ComparableRV(ref.ResourceVersion) || !history.Below(ref.ResourceVersion, d.Listed.ResourceVersion)
 }
 
-// awaited maps the key of each object that the server has changed since the stored state to the two states. The watch
-// must deliver an event for each.
 type awaited map[string]Difference
 
-// explain removes the object of an event from the awaited objects if the event delivers its awaited change. A DELETED
-// event clears the stored state (Held) of that key, even if a new object is still awaited under the key.
 func (a awaited) explain(t watch.EventType, ref entry.ObjectRef) {
 	d, ok := a[ref.Key]
 	switch {
@@ -68,15 +61,14 @@ func (a awaited) explain(t watch.EventType, ref entry.ObjectRef) {
 // ErrIncomparable is returned by Options.Compare if the objects of sink and server cannot be compared in this run.
 var ErrIncomparable = errors.New("what is held cannot be compared with what the server has")
 
-// explainTime is how long a watch may be silent while it still owes an event that Options.Compare has announced. Then
-// the reflector opens a watch with a three-second time-out instead. The bookmark at its end shows whether the event
-// will arrive.
+// explainTime is how long a watch may be silent while an event for a difference found by Options.Compare has not
+// arrived. After that the reflector opens a watch with a three-second time-out; the bookmark at the end of that watch
+// shows whether the event will arrive.
 const explainTime = 10 * time.Second
 
-// compares reports whether the reflector compares the metadata of all objects with the stored ones, by Options.Compare,
-// after the server accepts the next watch, in order to detect a server that has gone back in time. After a watch
-// that ended at its own time-out, looking up one object suffices. A seed is not compared: it saves a full list, and the
-// comparison would be a list itself.
+// compares reports whether Options.Compare is called once the server has accepted the next watch, to detect a server
+// that was restored from a backup. After a watch that ended at its own time-out, looking up one object suffices. A seed
+// is not compared: it saves a full list, and the comparison would be a list itself.
 func (g *guards) compares(ctx context.Context) bool {
 	if !g.s.served && !g.s.seeding.taken.IsZero() {
 		return false
@@ -89,9 +81,8 @@ func (g *guards) compares(ctx context.Context) bool {
 
 // compare calls Options.Compare once the watch has been accepted, in place of the probe (a list with limit=1) and the
 // look-ups of single objects. The answer comes from the server that accepted the watch, or from a successor, which
-// breaks the watch. A difference must be a change since the stored state, so the watch has to deliver an event for it.
-// Once all these events have arrived, nothing was missed. done is false if the objects cannot be compared; the caller
-// then makes the look-ups.
+// breaks the watch. The watch must then deliver an event for every difference. done is false if the objects cannot be
+// compared; the caller then makes the look-ups.
 func (g *guards) compare(ctx context.Context) (done bool, o outcome) {
 	g.comparing = false
 	c, err := g.askCompare(ctx)
@@ -136,8 +127,6 @@ func (g *guards) compare(ctx context.Context) (done bool, o outcome) {
 // minutes over a slow link, but waiting for the bookmark of a short watch takes only a second.
 const compareTime = 10 * time.Second
 
-// askCompare calls Options.Compare with a time limit. The limit starts only when the client's rate limiter has admitted
-// the request.
 func (g *guards) askCompare(ctx context.Context) (Comparison, error) {
 	g.s.r.board.update(func(st *Status) { st.Comparisons++ })
 	limited, cancel := context.WithTimeout(ctx, pace.RequestTimeout)
@@ -156,8 +145,8 @@ func (g *guards) askCompare(ctx context.Context) (Comparison, error) {
 	return c, err
 }
 
-// probeInstead requests the server's resourceVersion (a list with limit=1) because Options.Compare has failed on the
-// watch that was opened for it. If the server is ahead, a watch with a three-second time-out replaces that watch.
+// probeInstead requests the server's resourceVersion (a list with limit=1) because Options.Compare has failed after its
+// watch was opened. If the server is newer, that watch is replaced by a watch with a three-second time-out.
 func (g *guards) probeInstead(ctx context.Context) outcome {
 	rv, err := g.probe(ctx)
 	if err != nil {
@@ -178,8 +167,9 @@ func (g *guards) probeInstead(ctx context.Context) outcome {
 	}
 }
 
-// recheck stops waiting for the events that Options.Compare has announced. It opens a watch with a three-second
-// time-out, and looks up the newest stored objects again. The bookmark of that watch shows whether events were missed.
+// recheck stops waiting for the events that explain the differences found by Options.Compare. It opens a watch with a
+// three-second time-out, and looks up the newest stored objects again. The bookmark of that watch shows whether events
+// were missed.
 func (g *guards) recheck(ctx context.Context) outcome {
 	klog.FromContext(ctx).V(2).Info("An object that has changed at the server has not come; looking it up", "objects",
 		len(g.awaited))
@@ -188,8 +178,8 @@ func (g *guards) recheck(ctx context.Context) outcome {
 	return outcome{Kind: behind}
 }
 
-// caughtUp reports whether the stream has caught up with the server: the awaited events have arrived, and the probed
-// resourceVersion is reached. If Options.Compare has listed every difference, the events alone suffice.
+// caughtUp reports whether the awaited events have arrived and the watch has reached the probed resourceVersion. If
+// Options.Compare has listed every difference, the events alone suffice.
 func (g *guards) caughtUp() bool {
 	return len(g.awaited) == 0 && (g.exact || g.s.cur.Reached(g.target))
 }

@@ -15,20 +15,19 @@ import (
 	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
-// connection is a session's connection with the server: the connection's fields of the Status, the callbacks OnError,
-// OnLive and OnContact, the session's slots of Options.Limiter, and its back-off. Only the session's goroutine uses it;
-// describe and open may be called by any goroutine.
+// connection is the connection of one Reflector.Run with the server: its fields of the Status, its callbacks OnError,
+// OnLive and OnContact, its slots of Options.Limiter, and its back-off. Only Run's goroutine uses a connection, except
+// describe and open, which any goroutine may call.
 type connection struct {
 	o     Options
 	board *board
 	lw    request.Requests
 
-	// live is the value of Status.Live that was reported last.
 	live bool
-	// connecting and listing are the session's slots of Options.Limiter: permissions to connect and to list.
+	// connecting and listing are the slots of Options.Limiter: permissions to connect and to list.
 	connecting, listing slot
 	backoff             pace.Backoff
-	// lastErr is the error that ended the last connection. It determines how long the back-off waits.
+	// lastErr is the error that ended the last connection. The wait of the back-off depends on this error.
 	lastErr error
 }
 
@@ -51,8 +50,8 @@ func (c *connection) setLive(live bool) {
 	}
 }
 
-// report sets Status.Err, clears Status.Live and calls Options.OnError. A request that does not return in time is
-// reported too, since it may be the request that checks the connection.
+// report sets Status.Err, clears Status.Live and calls Options.OnError. Overdue requests are reported too, since an
+// overdue request may be the probe of a silent connection.
 func (c *connection) report(ctx context.Context, err error) {
 	rv := ""
 	c.board.update(func(st *Status) { st.Err, rv = err, st.ResourceVersion })
@@ -65,12 +64,12 @@ func (c *connection) report(ctx context.Context, err error) {
 	}
 }
 
-// received reports to Options.Limiter that the server has answered or sent data, so the link is up. It does not confirm
-// the stored objects: contact does.
+// received tells Options.Limiter that the server has answered or sent data, so the link is up. Only the method contact
+// confirms the stored objects.
 func (c *connection) received() { c.o.Limiter.Received() }
 
 // contact records that at this time the stored objects were the server's state, because the server confirmed them or
-// sent a change. It is called before the sink receives the change, so that the time is stored with the change.
+// sent a change. It is called before Sink.Event, so that the time is stored with the change.
 func (c *connection) contact(at time.Time) {
 	c.board.update(func(st *Status) {
 		if at.After(st.LastContact) {
@@ -83,8 +82,7 @@ func (c *connection) contact(at time.Time) {
 }
 
 // overdueReporter returns the callback for a call that does not return although its time-out has passed. The callback
-// reports the error and releases the session's slots of Options.Limiter, so that the call does not block other
-// reflectors.
+// also releases the slots of Options.Limiter, so that the call does not block other reflectors.
 func (c *connection) overdueReporter(ctx context.Context, what string) func(error) {
 	return func(err error) {
 		c.report(ctx, c.describe(what, err))
@@ -92,8 +90,8 @@ func (c *connection) overdueReporter(ctx context.Context, what string) func(erro
 	}
 }
 
-// describe wraps err with the failed operation and the type. If the server's error has no message, describe adds its
-// code and reason.
+// describe wraps err with the failed operation and the type. If the server's error has no message, describe adds the
+// answer's code and reason.
 func (c *connection) describe(what string, err error) error {
 	var answer apierrors.APIStatus
 	if err.Error() == "" && errors.As(err, &answer) {
@@ -104,8 +102,8 @@ func (c *connection) describe(what string, err error) error {
 	return fmt.Errorf("%s %s: %w", what, c.o.TypeDescription, err)
 }
 
-// open requests a watch from rv and waits until it is accepted. Any goroutine may call it. If the request does not
-// return after its time-out, open calls overdue on the same goroutine and keeps waiting.
+// open requests a watch from rv and waits until the server accepts it. If the request does not return after its
+// time-out, open calls overdue on the same goroutine and keeps waiting.
 func (c *connection) open(ctx context.Context, rv string, timeout time.Duration, overdue func(error)) (*stream, error) {
 	seconds := int64(timeout / time.Second)
 	o := metav1.ListOptions{ResourceVersion: rv, TimeoutSeconds: &seconds, AllowWatchBookmarks: true}
@@ -130,8 +128,8 @@ func (c *connection) open(ctx context.Context, rv string, timeout time.Duration,
 	return st, nil
 }
 
-// startOpening requests a watch on a new goroutine. The caller must wait for the result (wait, took) or cancel it
-// (giveUp).
+// startOpening requests a watch on a new goroutine. The caller must wait for the result (opening.wait, opening.took) or
+// cancel the request (opening.giveUp).
 func (c *connection) startOpening(ctx context.Context, rv string, timeout time.Duration) *opening {
 	o := &opening{clock: c.o.Clock, answers: make(chan opened, 2)}
 	ctx, o.cancel = context.WithCancel(ctx)
@@ -142,19 +140,17 @@ func (c *connection) startOpening(ctx context.Context, rv string, timeout time.D
 	return o
 }
 
-// showDown sets Status.Err to the error of the failed link, while this session waits in the queue of Options.Limiter.
 func (c *connection) showDown(err error) {
 	c.board.update(func(st *Status) { st.Err = c.describe("wait to connect for", err) })
 }
 
-// connected returns the session's permission to connect to Options.Limiter: the server has answered, or this session
-// backs off.
+// connected releases the slot to connect of Options.Limiter: the server has answered, or the reflector backs off.
 func (c *connection) connected() {
 	c.connecting.release()
 }
 
-// Await implements request.Awaiter. While a request waits for the first byte of its answer, the session's slots do not
-// count against the maximum of Options.Limiter.
+// Await implements request.Awaiter. While a request waits for the first byte of its answer, the slots of this
+// connection do not count against the maximum of Options.Limiter.
 func (c *connection) Await() (answered func()) {
 	c.connecting.current().Connecting()
 	connecting, listing := c.connecting.current().Await(), c.listing.current().Await()
@@ -164,11 +160,10 @@ func (c *connection) Await() (answered func()) {
 	}
 }
 
-// GotConn implements request.Awaiter: a request has a network connection.
 func (c *connection) GotConn() { c.connecting.current().Connected() }
 
-// works is called when the server's state has been delivered. The session's next wait for a slot of Options.Limiter is
-// then not behind other sessions.
+// works is called when the server's state has been delivered. The next wait for a slot of Options.Limiter is then not
+// behind other reflectors.
 func (c *connection) works() {
 	c.connecting.fails(false)
 	c.listing.fails(false)
@@ -180,8 +175,6 @@ func (c *connection) yield() {
 	c.listing.release()
 }
 
-// reportToLimiter reports the result of a request to Options.Limiter: either the server has answered, or the connection
-// has failed.
 func (c *connection) reportToLimiter(err error) {
 	switch {
 	case limiter.Answered(err), errors.Is(err, ErrPutOff):
@@ -196,16 +189,16 @@ func (c *connection) reportToLimiter(err error) {
 	}
 }
 
-// isUnanswered reports whether err says that no API server has answered. The error of a silent watch does not say that:
-// if the link is down, the next request shows it.
+// isUnanswered reports whether err says that no API server has answered. ErrSilent, the error of a silent watch, does
+// not say that: if the link is down, the next request shows it.
 func isUnanswered(err error) bool {
 	return !errors.Is(err, ErrPutOff) && limiter.Unanswered(err)
 }
 
 // backOff returns how long to wait after lastErr, and a channel that ends the wait early (nil for none). While the link
-// is down, the back-off of Options.Limiter applies to all sessions. After a first failure, or if only this resource
-// fails, the session's own back-off applies. So a fleet does not reconnect all at once, and answers for other resources
-// do not shorten this wait.
+// is down, one back-off of Options.Limiter applies to all reflectors. After a first failure, or if only this resource
+// fails, this connection's own back-off applies. So a fleet does not reconnect all at once, and answers for other
+// resources do not shorten this wait.
 func (c *connection) backOff() (time.Duration, <-chan struct{}) {
 	asked := request.RetryAfter(c.lastErr)
 	wait := c.backoff.Next(asked)

@@ -8,7 +8,7 @@ import (
 	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
-// The reasons why a connection is down. Status.Err and the errors of Options.OnError wrap them.
+// These errors are the reasons why a connection is down. Status.Err and the errors of Options.OnError wrap them.
 var (
 	// ErrPanicked: the ListerWatcher, Options.Verify or Options.Compare panicked, and utilruntime.ReallyCrash is off.
 	ErrPanicked = guest.ErrPanicked
@@ -24,10 +24,10 @@ var (
 	ErrSilent = errors.New("the watch is silent although the server has moved on: the connection is taken for dead")
 )
 
-// ErrStrays: the server sent an object of another type or scope than requested; Status.Stray wraps it. It is also the
-// error of a list that was aborted because it had no other objects, or only objects of other shards.
+// ErrStrays: the server sent an object of another type or scope than requested; Status.Stray wraps this error. A list
+// fails with ErrStrays if all its objects had another type or scope, or were of other shards.
 var ErrStrays = gate.ErrStrays
 
 // isDenied reports whether err persists until the server's configuration or the ListerWatcher's requests are changed,
-// for example after a 403 or 404.
+// as after a 403 or 404.
 func isDenied(err error) bool { return errors.Is(err, ErrStrays) || request.Denied(err) }

@@ -7,15 +7,14 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// deliver passes an event or bookmark of the open stream to the sink. It returns the sink's error.
 func (s *session) deliver(ctx context.Context, ev watch.Event) error {
 	if ev.Type == watch.Bookmark {
 		return s.deliverBookmark(ctx, ev)
 	}
 	s.forgetLeftOut(ev.Object)
 	if s.gate.LeaveOut(ctx, ev.Object) {
-		// An object of another UID is stored under this key, so the lists of newest and of awaited objects keep that
-		// object.
+		// An object of another UID is stored under this key, so the lists of newest and of awaited objects keep the
+		// stored object.
 		s.conn.contact(s.o.Clock.Now())
 		cur := s.cur
 		s.unreported = cur.Advance(eventRV(ev)) != "" || s.unreported
@@ -45,8 +44,8 @@ func (s *session) deliver(ctx context.Context, ev watch.Event) error {
 	return nil
 }
 
-// deliverBookmark moves the stream to the bookmark's resourceVersion and passes it to the sink. It drops a bookmark
-// below the stream's resourceVersion, or with a resourceVersion that cannot be compared.
+// deliverBookmark drops a bookmark below the delivered resourceVersion, or with a resourceVersion that cannot be
+// compared.
 func (s *session) deliverBookmark(ctx context.Context, ev watch.Event) error {
 	s.watching.bookmarks = true
 	s.watching.stream.bookmarks++
@@ -64,7 +63,7 @@ func (s *session) deliverBookmark(ctx context.Context, ev watch.Event) error {
 	return s.reportPosition(ctx)
 }
 
-// reportPosition sends the sink a bookmark at the stream's resourceVersion, unless a watch could not resume from it.
+// reportPosition sends the Sink a bookmark at the delivered resourceVersion, unless a watch could not resume from it.
 func (s *session) reportPosition(ctx context.Context) error {
 	s.unreported = false
 	if !s.cur.Comparable() || s.gate.Resumable(s.cur.RV) == "" {
@@ -73,7 +72,6 @@ func (s *session) reportPosition(ctx context.Context) error {
 	return s.sink.Bookmark(ctx, s.cur.RV)
 }
 
-// eventRV returns the resourceVersion of an event or bookmark; "" if it has none.
 func eventRV(ev watch.Event) string {
 	acc, err := meta.Accessor(ev.Object)
 	if err != nil {

@@ -15,18 +15,18 @@ import (
 	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
-// maxCutLookups is how often the reflector retries the look-up of one object that the sink could not store, if the
-// answer breaks off.
+// maxCutLookups is how often the reflector retries the look-up of an object of Checkpoint.LeftOut if the answer breaks
+// off.
 const maxCutLookups = 2
 
-// fetchLeftOut delivers the objects of Checkpoint.LeftOut, which the sink could not store, a second time. It runs while
-// a watch is open that has caught up with the server. Readers of the sink have seen no later state of these objects, so
-// the delivery follows everything that they know. fetchLeftOut skips objects that were changed or deleted since: the
+// fetchLeftOut delivers the objects of Checkpoint.LeftOut, which the Sink could not store, a second time. A watch is
+// then open that has caught up with the server. Readers of the Sink have seen no later state of these objects, so the
+// delivery follows all states that readers know. fetchLeftOut skips objects that were changed or deleted since: the
 // watch delivers their events. It requests a list if single objects cannot be requested, if the watch cannot show how
-// far it has advanced, or if the server was restored from a backup. The outcome is empty if nothing is left to deliver.
+// far it has advanced, or if the server was restored from a backup. The outcome is empty if no such object is left.
 func (s *session) fetchLeftOut(ctx context.Context) outcome {
 	if !s.lists.ended.IsZero() {
-		s.leftOut = nil // a list has delivered these objects meanwhile
+		s.leftOut = nil
 	}
 	if len(s.leftOut) == 0 {
 		return outcome{}
@@ -50,8 +50,8 @@ func (s *session) fetchLeftOut(ctx context.Context) outcome {
 			klog.FromContext(ctx).Info("An object that was left out cannot be looked up; listing", "key", held.Key, "err", err)
 			return s.listFor(ReasonLeftOut)
 		case errors.Is(err, errTooLong), s.cuts == maxCutLookups && request.Cut(err):
-			// Give up this object, whose answer always breaks off. The sink's Checkpoint contains it at the next start
-			// too.
+			// Give up this object, whose answer always breaks off. At the next start Checkpoint.LeftOut contains the
+			// object again.
 			s.cuts = 0
 			klog.FromContext(ctx).Info("An object that was left out does not come over the link; going on without it", "key",
 				held.Key, "err", err)
@@ -78,12 +78,12 @@ func (s *session) fetchLeftOut(ctx context.Context) outcome {
 	st, now := s.watching.stream, s.o.Clock.Now()
 	st.waitBegun = now // no event was read during the look-ups, so the watch's silence is measured from now
 	st.slow = st.slow || !now.Before(st.begun.Add(st.timeout))
-	s.healthy() // clears the error of a request for an object that did not return in time
+	s.healthy()
 	return outcome{}
 }
 
-// forgetLeftOut removes the object of an event from the objects to deliver again: the watch has delivered a later state
-// of it.
+// forgetLeftOut removes the object of an event from the objects of Checkpoint.LeftOut: the watch has delivered a later
+// state.
 func (s *session) forgetLeftOut(obj runtime.Object) {
 	if len(s.leftOut) == 0 {
 		return
@@ -93,8 +93,8 @@ func (s *session) forgetLeftOut(obj runtime.Object) {
 	}
 }
 
-// deliverAgain delivers an object of an older resourceVersion than the stream's, and leaves the stream's
-// resourceVersion unchanged.
+// deliverAgain delivers an object of an older resourceVersion than the delivered one, and leaves the delivered one
+// unchanged.
 func (s *session) deliverAgain(ctx context.Context, obj runtime.Object) error {
 	if s.gate.LeaveOut(ctx, obj) {
 		return nil

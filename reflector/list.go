@@ -16,7 +16,7 @@ import (
 	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
-// list is one list in the state Relist. The sink receives pages, and events of a watch beside the list (the folded
+// list is one list in the state Relist. The Sink receives pages, and events of a watch beside the list (the folded
 // watch), between BeginReplace and EndReplace:
 //
 //	page 1 (R1) ── page 2 (R1) ── … ── page n (R1, or later if its token had to be exchanged)
@@ -24,21 +24,19 @@ import (
 //
 // The result has for each key the last event, or otherwise the item: that is the state at the watch's resourceVersion.
 type list struct {
-	s      *session
-	reason Reason
-	// byMetadata is true if the first page of the list was requested by metadata, not as whole objects.
+	s          *session
+	reason     Reason
 	byMetadata bool
-	// begun is true if Sink.BeginReplace was called for this list.
-	begun bool
-	// delivered is true if the sink has received an object in this list. before is the gate's count of dropped objects
+	begun      bool
+	// delivered is true if the Sink has received an object in this list. before is the Gate's count of dropped objects
 	// at the start of the list.
 	delivered bool
 	before    gate.DropCount
 	// fold is the resourceVersion that the watch beside the list has reached. It starts at the first page's
 	// resourceVersion.
 	fold history.Progress
-	// target is the resourceVersion that the watch beside the list must reach before the list ends: the highest one in
-	// the answers to its page and object requests.
+	// target is the resourceVersion that the watch beside the list must reach before the list ends: the highest in the
+	// answers to the list's page and object requests.
 	target string
 	// at is a time at which the server had the list's state: when the first page was requested, or when the watch
 	// beside the list last sent an event or bookmark.
@@ -48,7 +46,6 @@ type list struct {
 	tail   *tail
 }
 
-// relist is the state Relist of the state machine: it makes one list, or applies a seed.
 func (s *session) relist(ctx context.Context) outcome {
 	s.guards.even = false
 	reason, err := s.guards.verifyHook(ctx, s.watching.brokeAt)
@@ -84,7 +81,6 @@ func newList(s *session, reason Reason) *list {
 	return &list{s: s, reason: reason, newest: history.NewListNewest()}
 }
 
-// abort calls Sink.AbortReplace if Sink.BeginReplace was called. It returns o, or the outcome stop if the sink fails.
 func (l *list) abort(ctx context.Context, o outcome) outcome {
 	if l.begun {
 		defer l.s.conn.listing.releaseIfSlow()()
@@ -95,8 +91,6 @@ func (l *list) abort(ctx context.Context, o outcome) outcome {
 	return o
 }
 
-// run fetches pages and delivers events of the watch beside the list, until the list is complete (outcome listed) or
-// must be aborted.
 func (l *list) run(ctx context.Context) outcome {
 	l.pages.fetch(ctx, "")
 	for {
@@ -128,7 +122,7 @@ func (l *list) run(ctx context.Context) outcome {
 }
 
 // complete reports whether the last page has been delivered and the watch beside the list has reached the target
-// resourceVersion. If resourceVersions cannot be compared, there is no such watch, and the pages suffice.
+// resourceVersion. If resourceVersions cannot be compared, there is no watch beside the list, and the pages suffice.
 func (l *list) complete() bool {
 	return l.begun && l.pages.done && !l.ahead()
 }
@@ -139,8 +133,8 @@ func (l *list) ahead() bool {
 	return l.begun && l.fold.Comparable() && !l.fold.Reached(l.target)
 }
 
-// judge returns the outcome listed. If every object of the list was dropped, as a stray or of another shard, it returns
-// an error outcome instead: that is a list of a different collection and must not replace the sink's objects.
+// judge returns the outcome listed, or an error outcome if every object of the list was dropped as a stray or as of
+// another shard. Such a list is of another collection and must not replace the stored objects.
 func (l *list) judge(ctx context.Context) outcome {
 	if err := l.s.gate.Judge(l.s.gate.Since(l.before), l.delivered); err != nil {
 		return l.s.lose(ctx, l.s.conn.describe("failed to list", err))
@@ -148,8 +142,8 @@ func (l *list) judge(ctx context.Context) outcome {
 	return outcome{Kind: listed}
 }
 
-// take handles one page from the pager. It requests the next page before it delivers this one, so that the sink and the
-// server work at the same time.
+// take handles one page. It requests the next page before it delivers this page, so that the Sink and the server work
+// at the same time.
 func (l *list) take(ctx context.Context, p page) outcome {
 	if p.overdue != nil {
 		l.s.conn.report(ctx, p.overdue)
@@ -187,7 +181,6 @@ func (l *list) take(ctx context.Context, p page) outcome {
 	return l.takeItems(ctx, p)
 }
 
-// takeItems delivers a page of whole objects (not metadata) to the sink.
 func (l *list) takeItems(ctx context.Context, p page) outcome {
 	if l.pages.done = p.token == ""; !l.pages.done {
 		l.pages.fetch(ctx, p.token)
@@ -213,13 +206,13 @@ func (l *list) takeItems(ctx context.Context, p page) outcome {
 	return outcome{}
 }
 
-// comparesIdentities reports whether the list treats an object with equal UID and resourceVersion as unchanged. That is
-// wrong if the server was restored from a backup since the connection was lost, which no look-up has excluded yet.
+// comparesIdentities reports whether this list treats an object with equal UID and resourceVersion as unchanged. That
+// is wrong if the server was restored from a backup since the connection was lost, which no look-up has excluded yet.
 func (l *list) comparesIdentities() bool { return !l.reason.Rewrites() && l.s.cur.Comparable() }
 
 // rewound returns the key of one of the newest stored objects (session.newest) that the list has in another state, at a
-// resourceVersion that the stream has passed. That shows that the server was restored from a backup. It returns "" if
-// there is none.
+// resourceVersion that was already delivered; "" if there is none. A key shows that the server was restored from a
+// backup.
 func (l *list) rewound(items []entry.ObjectRef) string {
 	if !l.comparesIdentities() || len(l.s.newest.Refs) == 0 {
 		return ""
@@ -234,8 +227,8 @@ func (l *list) rewound(items []entry.ObjectRef) string {
 	return ""
 }
 
-// listForRewound aborts this list, because the server was restored from a backup. It requests another list, which
-// replaces every stored object even if UID and resourceVersion are equal.
+// listForRewound aborts this list, because the server was restored from a backup. The next list replaces every stored
+// object even if UID and resourceVersion are equal.
 func (l *list) listForRewound(ctx context.Context, key string) outcome {
 	klog.FromContext(ctx).Info("An object of the list is in another state than the one that we hold of it: "+rewound,
 		"key", key,
@@ -243,11 +236,10 @@ func (l *list) listForRewound(ctx context.Context, key string) outcome {
 	return l.s.listFor(ReasonRewound)
 }
 
-// begin calls Sink.BeginReplace and counts the list in the Status.
 func (l *list) begin(ctx context.Context, rv string) error {
 	level := 0
 	if l.reason == ReasonListOnly {
-		level = 2 // this reason causes about a list a minute, so it is logged at a higher level
+		level = 2 // ReasonListOnly causes about a list a minute, so it is logged at a higher level
 	}
 	klog.FromContext(ctx).V(level).Info("Listing", "reason", l.reason, "resourceVersion", rv, "held", l.s.cur.RV)
 	l.fold = history.At(rv)
@@ -267,7 +259,6 @@ func (l *list) begin(ctx context.Context, rv string) error {
 	return l.s.sink.BeginReplace(ctx, l.reason)
 }
 
-// deliver passes the items to Sink.Page, at most Options.PageSize at a time, even if the server ignores the limit.
 func (l *list) deliver(ctx context.Context, items []runtime.Object) error {
 	good := items[:0]
 	for _, obj := range items {
@@ -297,8 +288,8 @@ func (l *list) deliver(ctx context.Context, items []runtime.Object) error {
 	return nil
 }
 
-// foldIn delivers an event of the watch beside the list to the sink; it is newer than the item of the same key in the
-// pages. It returns the sink's error.
+// foldIn delivers an event of the watch beside the list to the Sink. The event replaces the item of the same key in the
+// pages.
 func (l *list) foldIn(ctx context.Context, ev watch.Event) error {
 	s := l.s
 	if s.gate.LeaveOut(ctx, ev.Object) {
@@ -324,7 +315,7 @@ func (l *list) foldIn(ctx context.Context, ev watch.Event) error {
 }
 
 // pageFailed handles an error of a page request. A failed first page fails the list. A later page is requested again,
-// with the limit that the pager has learned, unless its continue token has expired or the request is refused.
+// with the limit that the pager has learned, unless the page's continue token has expired or the request is refused.
 func (l *list) pageFailed(ctx context.Context, err error) outcome {
 	if ctx.Err() != nil {
 		return outcome{Kind: stop}
@@ -354,8 +345,8 @@ func (l *list) pageFailed(ctx context.Context, err error) outcome {
 	refused := request.Rejected(err) && l.pages.refusals.again(l.pages.token, l.s.o.Clock.Now())
 	noOther := request.Exchanged(err) == "" || l.unwatched()
 	if l.pages.token != "" && noOther && (request.Expired(err) || apierrors.IsBadRequest(err) || refused) {
-		// As in client-go's pager, the next list is a single request without a limit: another paged list could fail in
-		// the same way.
+		// As in client-go's pager, the next list is a single request without a limit: another list with pages could
+		// fail in the same way.
 		klog.FromContext(ctx).Info("The server refuses its continue token and offers no other; listing in one answer", "err",
 			err)
 		l.s.lists.unpaged = true
@@ -368,7 +359,6 @@ func (l *list) pageFailed(ctx context.Context, err error) outcome {
 	return outcome{}
 }
 
-// showErr sets Status.Err to the error of the page requests, or otherwise to the error of the watch beside the list.
 func (l *list) showErr() {
 	err := l.pages.err
 	if err == nil {
@@ -377,13 +367,12 @@ func (l *list) showErr() {
 	l.s.r.board.update(func(st *Status) { st.Err = err })
 }
 
-// again aborts the list and reports err. After a back-off a new list begins.
+// again aborts the list. A new list begins after a back-off; err determines its length.
 func (l *list) again(err error) outcome {
 	l.s.conn.lastErr = err
 	return outcome{Kind: mustList, Reason: l.reason, Wait: true}
 }
 
-// finish calls Sink.EndReplace and Sink.Synced, and sets the stream's resourceVersion to the list's.
 func (l *list) finish(ctx context.Context) outcome {
 	s := l.s
 	rv := ""
@@ -399,7 +388,7 @@ func (l *list) finish(ctx context.Context) outcome {
 	s.newest, s.guards.awaited, s.guards.target = l.newest.Result(), nil, ""
 	s.watching.end, s.announced, s.guards.pending = lost, false, false
 	s.lists.ended, s.lists.unpaged, s.watching.refusals = s.o.Clock.Now(), false, refusals{}
-	if l.reason != ReasonListOnly { // a list of a resource that is not watched does not show that it can be watched now
+	if l.reason != ReasonListOnly { // a list of a resource that is not watched does not show that the resource can be watched now
 		s.conn.backoff.Reset()
 	}
 	if l.reason.Rewrites() {

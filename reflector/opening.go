@@ -6,23 +6,21 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// opened is the result of a watch request: an open watch or an error.
 type opened struct {
 	st  *stream
 	err error
-	// overdue is not nil if this value only says that the request is overdue, that is, has outlived its time-out. The
-	// goroutine still waits for the result, and sends it later.
+	// overdue is not nil if this value only says that the request has outlived its time-out. The request's result
+	// follows in another value.
 	overdue error
 }
 
-// opening is a watch request on a goroutine of its own, so that pages of a list can be fetched at the same time.
+// opening is a watch request on its own goroutine, so that pages of a list can be fetched at the same time.
 type opening struct {
 	clock   clock.Clock
 	answers chan opened
 	cancel  context.CancelFunc
 }
 
-// answer returns the channel that receives the result of the watch request; a nil channel if o is nil.
 func (o *opening) answer() <-chan opened {
 	if o == nil {
 		return nil
@@ -30,8 +28,7 @@ func (o *opening) answer() <-chan opened {
 	return o.answers
 }
 
-// wait waits for the result of the watch request and returns it as took does. It calls overdue if the request outlives
-// its time-out.
+// wait waits for the result of the watch request. It calls overdue if the request outlives its time-out.
 func (o *opening) wait(overdue func(error)) (*stream, error) {
 	for {
 		a := <-o.answers
@@ -54,7 +51,8 @@ func (o *opening) took(a opened) (*stream, error) {
 	return a.st, nil
 }
 
-// giveUp cancels the watch request and waits for its goroutine. If a watch was opened meanwhile, giveUp closes it.
+// giveUp cancels the watch request and waits for the request's goroutine. If a watch was opened meanwhile, giveUp
+// closes that watch.
 func (o *opening) giveUp(ctx context.Context) {
 	if o == nil {
 		return

@@ -17,20 +17,18 @@ import (
 
 // lists is a run's knowledge of the list requests that its ListerWatcher and server support.
 type lists struct {
-	// limit is the limit of the next page of whole objects. metadataLimit is the limit of the next page of metadata.
 	limit, metadataLimit pace.Limit
 	// noMetadata is true once the server has refused lists of metadata. busy is true once a list of metadata could not
 	// end, because objects changed while they were fetched and there was no watch to deliver the changes.
 	noMetadata, busy bool
 	// unpaged is true if the next list must be a single request without a limit, because the server has refused a
-	// continue token and offered no other one.
+	// continue token and offered no other token.
 	unpaged bool
 	// byName is true while even the smallest pages of whole objects break off before they are complete. Then objects
 	// are fetched one by one, by the names in pages of metadata, until each object of a page has arrived in less than
-	// pace.PromptPage. cutPages counts the smallest pages in a row that broke off.
+	// pace.PromptPage. cutPages counts consecutive smallest pages that broke off.
 	byName   bool
 	cutPages int
-	// patience adapts the time-out of requests for a single object to a slow link.
 	patience pace.Patience
 	// ended is when the last list of this run ended; zero before the first end.
 	ended time.Time
@@ -42,7 +40,6 @@ func newLists(r *Reflector) lists {
 	return lists{limit: pace.NewLimit(r.o.PageSize), metadataLimit: pace.NewLimit(r.o.PageSize)}
 }
 
-// page is the answer to one list request.
 type page struct {
 	items []runtime.Object
 	rv    string
@@ -52,45 +49,39 @@ type page struct {
 	// server's state at that time.
 	begun time.Time
 	// meanSize is the mean size of the page's objects in bytes. took is the duration of the request, even of a failed
-	// one. Both determine the limit of the next page.
+	// request. Both values determine the limit of the next page.
 	meanSize int64
 	took     time.Duration
-	// overdue is not nil if this value only says that the request has outlived its time-out. The pager still waits for
-	// the answer, and sends it later.
+	// overdue is not nil if this value only says that the request has outlived its time-out. The page itself follows in
+	// another value.
 	overdue error
 }
 
-// pager fetches one page at a time, on a goroutine that it owns.
 type pager struct {
-	s *session
-	// token and limit are the continue token and the limit of the latest page request.
+	s     *session
 	token string
 	limit int64
-	// metadata is true while the list requests metadata instead of whole objects (see takeRefs). missing lists the
+	// metadata is true while the list requests metadata instead of whole objects (list.takeRefs). missing lists the
 	// objects of the last page of metadata that are still to be fetched, and after is the continue token of the next
 	// page. one is the key of the object that is being fetched; "" while a page is requested.
 	metadata bool
 	missing  []entry.ObjectRef
 	after    string
 	one      string
-	// named is true while a page of metadata has the size of the smallest page and each of its objects is fetched,
-	// whether or not the sink has it (see lists.byName). slow is true if one of these fetches took so long that a page
+	// named is true while a page of metadata has the size of the smallest page and each object of the page is fetched,
+	// whether or not the Sink has it (see lists.byName). slow is true if one of these fetches took so long that a page
 	// of two objects would break off.
 	named, slow bool
 	// answers receives the answer to each request. If a request outlives its time-out, answers first receives a page
 	// with overdue set. fetching is true until the answer has been received.
 	answers  chan page
 	fetching bool
-	// done is true once the last page of the list has been received.
-	done bool
-	// retry is the timer after which a failed page request is repeated; nil if no repetition is due.
-	retry clock.Timer
-	// refusals counts how often the server refused the list's continue token.
+	done     bool
+	retry    clock.Timer
 	refusals refusals
-	// err is the error of the latest page request; nil if it succeeded.
-	err     error
-	backoff pace.Backoff
-	cancel  context.CancelFunc
+	err      error
+	backoff  pace.Backoff
+	cancel   context.CancelFunc
 }
 
 func newPager(s *session) *pager {
@@ -103,13 +94,11 @@ func (p *pager) fetch(ctx context.Context, token string) {
 	p.ask(ctx)
 }
 
-// fetchOne requests one object by its key. The caller must have received the answer to the previous request.
 func (p *pager) fetchOne(ctx context.Context, key string) {
 	p.one = key
 	p.ask(ctx)
 }
 
-// ask starts the list request for the current page or object on a goroutine.
 func (p *pager) ask(ctx context.Context) {
 	p.cancel()
 	ctx, p.cancel = context.WithCancel(ctx)
@@ -143,8 +132,6 @@ func (p *pager) ask(ctx context.Context) {
 	}()
 }
 
-// count counts the list request in the Status: as a page, and for the first page as a list too; or as the fetch of a
-// single object.
 func (p *pager) count(o metav1.ListOptions) {
 	p.s.r.board.update(func(st *Status) {
 		if p.one == "" {
@@ -159,7 +146,6 @@ func (p *pager) count(o metav1.ListOptions) {
 	})
 }
 
-// limits returns the learned limit for the kind of page that is requested now: of metadata, or of whole objects.
 func (p *pager) limits() *pace.Limit {
 	if p.metadata {
 		return &p.s.lists.metadataLimit
@@ -178,15 +164,13 @@ func (p *pager) whole() {
 	p.metadata, p.slow = p.named, false
 }
 
-// tooLarge reports whether the objects of the failed page are to be fetched one by one instead, because even the
-// smallest pages break off.
+// tooLarge reports whether the objects of the failed page are to be fetched one by one, because even the smallest pages
+// break off.
 func (p *pager) tooLarge() bool {
 	_, possible := p.s.metadataLister()
 	return p.s.lists.byName && !p.metadata && p.one == "" && possible
 }
 
-// request sends the list request and returns the answer. If the request outlives its time-out, request also sends a
-// page with overdue set to answers.
 func (p *pager) request(ctx context.Context, lw request.Requests, within time.Duration, o metav1.ListOptions) page {
 	begun, at := time.Now(), p.s.o.Clock.Now()
 	list, m, err := lw.List(ctx, within, o, func(err error) {
@@ -228,15 +212,15 @@ func (p *pager) learn(ctx context.Context, got page) {
 	}
 }
 
-// learnSmallest sets byName if the smallest page broke off twice in a row. Once is not enough, since a lost connection
-// looks the same as an answer that is too large.
+// learnSmallest sets lists.byName if the smallest page broke off twice in a row. One time is not enough, since a lost
+// connection looks the same as an answer that is too large.
 func (p *pager) learnSmallest(got page) {
 	if !p.s.lists.patience.Learn(got.took, got.err) {
 		p.s.lists.cutPages = 0
 		return
 	}
 	if p.metadata || p.one != "" {
-		return // requests for single objects or metadata do not count
+		return
 	}
 	if p.s.lists.cutPages++; p.s.lists.cutPages == 2 {
 		p.s.lists.cutPages, p.s.lists.byName = 0, true
@@ -251,7 +235,6 @@ func (p *pager) retryLater(err error) {
 	p.s.conn.listing.release()
 }
 
-// retryC returns the channel that fires when a failed page request is to be repeated; nil if none failed.
 func (p *pager) retryC() <-chan time.Time {
 	if p.retry == nil {
 		return nil
@@ -259,13 +242,11 @@ func (p *pager) retryC() <-chan time.Time {
 	return p.retry.C()
 }
 
-// again repeats the last request for a page or an object.
 func (p *pager) again(ctx context.Context) {
 	p.retry = nil
 	p.ask(ctx)
 }
 
-// close cancels the page request in progress and waits for its goroutine.
 func (p *pager) close() {
 	p.cancel()
 	for p.fetching {

@@ -3,17 +3,19 @@ package reflector
 // Reason is why the reflector listed the resource.
 type Reason string
 
-// The reasons. The list of a cold start is not a relist.
+// RelistReasons returns all of these reasons but ReasonCold: the list of a cold start is not a relist.
 const (
 	// ReasonCold: nothing was stored.
 	ReasonCold Reason = "Cold"
-	// ReasonExpired: the server has lost the history since the stored resourceVersion. It says so (410), or refuses every
-	// watch from there although it has moved on.
+	// ReasonExpired: the server has lost the history since the stored resourceVersion. It answers 410, or refuses every
+	// watch from that resourceVersion although its own has changed.
 	ReasonExpired Reason = "Expired"
-	// ReasonAhead: the stored resourceVersion is above the server's: another cluster, or one restored from a backup.
+	// ReasonAhead: the stored resourceVersion is above the server's. It is another cluster, or a cluster that was
+	// restored from a backup.
 	ReasonAhead Reason = "AheadOfServer"
-	// ReasonRewound: the server was restored from a backup and has overtaken the stream. It has another state of a stored
-	// object, at a resourceVersion that the stream has passed; or one of its events cannot follow the stored contents.
+	// ReasonRewound: the server was restored from a backup, and its resourceVersion is above the stored one. It has
+	// another state of a stored object at a resourceVersion that was already delivered, or it sent an event that cannot
+	// follow the stored objects.
 	ReasonRewound Reason = "Rewound"
 	// ReasonCluster: the cluster's id has changed, or was unknown when the contents were listed and is known now.
 	ReasonCluster Reason = "ClusterChanged"
@@ -30,8 +32,8 @@ const (
 	// ReasonEncoding: the server is newer than the Go types, and objects are stored in protobuf, which may hide new
 	// fields.
 	ReasonEncoding Reason = "EncodingChanged"
-	// ReasonStore: the stored contents cannot be resumed, because they are not the state at one resourceVersion. A relist
-	// was interrupted, or an object could not be stored.
+	// ReasonStore: the watch cannot resume from the stored contents, because they are not the state at one
+	// resourceVersion. A relist was interrupted, or an object could not be stored.
 	ReasonStore Reason = "StoreIncomplete"
 	// ReasonDamaged: the store has lost objects and was rebuilt, because its file was damaged or the outcome of a write
 	// was unknown.
@@ -40,23 +42,22 @@ const (
 	ReasonUnreadable Reason = "Unreadable"
 	// ReasonBadEvent: the object of an event cannot be decoded, and every watch from the same resourceVersion meets it.
 	ReasonBadEvent Reason = "BadEvent"
-	// ReasonLeftOut: objects that could not be stored have to be delivered again, and the reflector cannot request them
-	// one by one. They are too many, the server refuses such requests, or it sends no bookmarks that show that the
-	// watch has caught up.
+	// ReasonLeftOut: objects that could not be stored have to be delivered again, and the reflector cannot request
+	// single objects. There are too many objects, the server refuses requests for single objects, or it sends no
+	// bookmarks that show that the watch has caught up.
 	ReasonLeftOut Reason = "LeftOut"
-	// ReasonAudit: an audit found that the contents differ, or may differ, from the server's state, although the stream
-	// was not interrupted.
+	// ReasonAudit: an audit found that the contents differ, or may differ, from the server's state, although no event
+	// was missed.
 	ReasonAudit Reason = "AuditMismatch"
-	// ReasonListOnly: the server lists the resource and refuses to watch it (403, 404, 405). It is listed every 30 to 60
-	// seconds until it can be watched.
+	// ReasonListOnly: the server lists the resource and refuses to watch it (403, 404, 405). The resource is listed
+	// every 30 to 60 seconds until the server permits a watch.
 	ReasonListOnly Reason = "ListOnly"
 	// ReasonNotResumable: there is no resourceVersion to watch from. If the server gives none (some aggregated APIs),
-	// each reconnect lists. If it gives none that can be compared, each start lists. Or the last list had objects of an
-	// unexpected type or scope.
+	// each reconnect lists. If the server's resourceVersions cannot be compared, each start lists. Or the last list had
+	// objects of an unexpected type or scope.
 	ReasonNotResumable Reason = "NotResumable"
 )
 
-// RelistReasons returns every reason but ReasonCold.
 func RelistReasons() []Reason {
 	return []Reason{
 		ReasonExpired, ReasonAhead, ReasonRewound, ReasonCluster, ReasonCodec, ReasonSchema, ReasonTransform, ReasonOpenAPI,
@@ -79,6 +80,6 @@ func (r Reason) Rewrites() bool {
 	return false
 }
 
-// Lasts reports whether the reason must be stored until the list is stored. If the process ends before, the next one
-// may not be able to detect the reason again, since the server may have changed meanwhile.
+// Lasts reports whether the reason must be stored until the list is stored. If the process ends before, the next
+// process may not be able to detect the reason, since the server may have changed meanwhile.
 func (r Reason) Lasts() bool { return r == ReasonAhead || r == ReasonRewound || r == ReasonAudit }

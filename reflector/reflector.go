@@ -17,13 +17,18 @@ type Reflector struct {
 	o     Options
 	board board
 
-	mu      sync.Mutex
-	asked   Reason // guarded by mu; reason of the list that Relist requested; "" if none
-	rewound bool   // guarded by mu; true if Contradicted has requested a list
-	// Guarded by mu; an event contradicted the stored objects since the connection was last lost.
+	mu sync.Mutex
+	// asked is the reason of the list that Relist has requested; "" if none. mu guards asked.
+	asked Reason
+	// rewound is true if Contradicted has requested a list. mu guards rewound.
+	rewound bool
+	// contradicted is true if an event contradicted the stored objects since the connection was last lost. mu guards
+	// contradicted.
 	contradicted bool
-	running      bool          // guarded by mu; true once Run was called
-	wake         chan struct{} // receives a token, at most one, when a list is requested
+	// running is true once Run was called. mu guards running.
+	running bool
+	// wake receives a token, at most one, when a list is requested.
+	wake chan struct{}
 }
 
 // New returns a Reflector. It starts no goroutine.
@@ -34,11 +39,10 @@ func New(lw cache.ListerWatcherWithContext, sink Sink, o Options) *Reflector {
 // MaxStop is how long Run may take to return after its context has ended, if the ListerWatcher ignores the context.
 const MaxStop = 3 * request.CallWait
 
-// ErrRunTwice is returned by Run if it was called before.
 var ErrRunTwice = errors.New("reflector: Run may be called once; make another with New")
 
-// Run lists and watches until ctx ends or the sink is closed, and returns when its goroutines have ended: nil if ctx
-// ended, the sink's error otherwise. It may be called once; later calls return ErrRunTwice. It abandons a call of a
+// Run lists and watches until ctx ends or the Sink is closed, and returns when its goroutines have ended: nil if ctx
+// ended, the Sink's error otherwise. It may be called once; later calls return ErrRunTwice. It abandons a call of a
 // ListerWatcher that has not returned five seconds after its context has ended.
 func (r *Reflector) Run(ctx context.Context) error {
 	r.mu.Lock()
@@ -66,13 +70,13 @@ func (r *Reflector) Relist(reason Reason) {
 	}
 }
 
-// Contradicted reports an event that cannot follow the sink's contents: its object has another UID than the stored
+// Contradicted reports an event that cannot follow the Sink's contents: its object has another UID than the stored
 // object of that key, or it is a MODIFIED or DELETED for a key without an object. That shows that the server was
 // restored from a backup. Contradicted returns at once, with whether a list for ReasonRewound follows. At most one such
 // list follows per connection, so an inconsistent server does not cause endless lists.
 //
-// The sink calls it only for events that it received with a resourceVersion, and not for events between BeginReplace
-// and EndReplace.
+// The Sink calls Contradicted only for events that it received with a resourceVersion, and not for events between
+// BeginReplace and EndReplace.
 func (r *Reflector) Contradicted() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -87,16 +91,16 @@ func (r *Reflector) Contradicted() bool {
 	return true
 }
 
-// AcceptsContradiction reports whether Contradicted would lead to a list now. A sink calls it before it stores events:
-// if one of them contradicts the contents, the sink can record in the same transaction that a list is due.
+// AcceptsContradiction reports whether Contradicted would lead to a list now. A Sink calls it before it stores events:
+// if an event contradicts the contents, the Sink can store in the same transaction that a list is due.
 func (r *Reflector) AcceptsContradiction() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return !r.contradicted || r.rewound
 }
 
-// firstContradiction reports whether this is the first event since the last loss of the connection that contradicts the
-// stored objects. Only the first one may cause a list.
+// firstContradiction reports whether no event since the last loss of the connection has contradicted the stored
+// objects. Only the first contradicting event of a connection may cause a list.
 func (r *Reflector) firstContradiction() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -123,8 +127,7 @@ func (r *Reflector) rewritten() {
 	r.mu.Unlock()
 }
 
-// takeAsked returns the reason of the list that the methods Relist or Contradicted have requested, and clears the
-// request. It returns "" if no list was requested.
+// takeAsked returns the reason of the list that Relist or Contradicted has requested, and clears the request.
 func (r *Reflector) takeAsked() Reason {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -140,15 +143,15 @@ func (r *Reflector) takeAsked() Reason {
 	return reason
 }
 
-// Status returns a copy of the current status. Safe at any time.
+// Status returns a copy of the current status. Any goroutine may call it.
 func (r *Reflector) Status() Status { return r.board.snapshot() }
 
-// Live returns Status.Live. Safe at any time.
+// Live returns Status.Live. Any goroutine may call it.
 func (r *Reflector) Live() bool {
 	r.board.mu.Lock()
 	defer r.board.mu.Unlock()
 	return r.board.s.Live
 }
 
-// LastSyncResourceVersion returns Status.ResourceVersion. Safe at any time.
+// LastSyncResourceVersion returns Status.ResourceVersion. Any goroutine may call it.
 func (r *Reflector) LastSyncResourceVersion() string { return r.board.snapshot().ResourceVersion }

@@ -16,14 +16,12 @@ import (
 // long, without Options.RelistSpread. client-go lists as often.
 const listOnlyWait = 30 * time.Second
 
-// errListOnly: the server lists the resource but refuses to watch it, and objects have changed during the list. Only a
-// watch could have delivered these changes.
 var errListOnly = errors.New("the objects changed during the list, and the resource cannot be watched")
 
 // refusals counts how often the server has refused one kind of request: the watch, since the last list or the last
 // working watch; or the continue token of a list.
 type refusals struct {
-	// listAt is when the next list is due of a resource whose watches the server denies (403, 404, 405); zero if no
+	// listAt is when the next list of a resource is due whose watches the server denies (403, 404, 405); zero if no
 	// list is due.
 	listAt time.Time
 	// from is the resourceVersion or the continue token that the server has refused with an error without a known
@@ -35,15 +33,14 @@ type refusals struct {
 
 const (
 	// enoughRefusals is how many watches from one resourceVersion the server must refuse before a list may follow;
-	// refusedTime is how long that must last. A server that is starting or being repaired gives odd answers too, but
-	// not for long.
+	// refusedTime is the minimum duration of these refusals. A server that is starting or being repaired gives odd
+	// answers too, but not for long.
 	enoughRefusals = 3
 	refusedTime    = 10 * time.Second
 )
 
-// again counts a refusal of rv, which is a resourceVersion or a continue token. It returns true from the third refusal
-// of the same rv on, if the first was at least ten seconds ago. Lost connections between two refusals neither count nor
-// reset the count.
+// again counts a refusal of rv, which is a resourceVersion or a continue token. It returns true after enoughRefusals of
+// the same rv over refusedTime. Lost connections between two refusals neither count nor reset the count.
 func (r *refusals) again(rv string, now time.Time) bool {
 	if r.n == 0 || r.from != rv {
 		r.from, r.n, r.first = rv, 0, now
@@ -52,8 +49,6 @@ func (r *refusals) again(rv string, now time.Time) bool {
 	return r.n >= enoughRefusals && now.Sub(r.first) >= refusedTime
 }
 
-// watchLost returns the outcome of a watch that failed with err and may be opened again from the same resourceVersion:
-// a back-off, or the state Refused after several refusals.
 func (s *session) watchLost(ctx context.Context, err error) outcome {
 	if o := s.lose(ctx, err); o.Kind != failed {
 		return o
@@ -64,9 +59,9 @@ func (s *session) watchLost(ctx context.Context, err error) outcome {
 	return outcome{Kind: failed}
 }
 
-// ifMovedOn is the state Refused of the state machine. Servers without a watch cache (kine, dqlite) answer a compacted
-// resourceVersion with 500 and other codes. The reflector lists if a probe shows that the server's resourceVersion has
-// changed, or if this run has not called Sink.Synced yet. Otherwise it retries the watch.
+// ifMovedOn is the state Refused. Servers without a watch cache (kine, dqlite) answer a compacted resourceVersion with
+// 500 and other codes. The reflector lists if a probe shows that the server's resourceVersion has changed, or if this
+// run has not called Sink.Synced yet. Otherwise it retries the watch.
 func (s *session) ifMovedOn(ctx context.Context) outcome {
 	if !s.connect(ctx) {
 		return outcome{Kind: stop}
@@ -84,18 +79,18 @@ func (s *session) ifMovedOn(ctx context.Context) outcome {
 	klog.FromContext(ctx).Info("The server refuses again and again to watch from the resourceVersion that we hold: "+
 		"its history is taken for lost", "resourceVersion", s.cur.RV, "server", rv, "err", why)
 	o := s.listFor(ReasonExpired)
-	// With RelistSpread the list waits a random time; without, it starts now: the refusals have taken ten seconds.
+	// Without RelistSpread the list starts now: the refusals have already taken ten seconds.
 	o.Wait = s.spread > 0
 	return o
 }
 
 // watchDenied handles a watch request that is answered with 403, 404 or 405. Permissions and CRDs are often applied a
-// moment later, so the watch is retried after the back-off. The stored objects must not grow stale meanwhile. So after
-// 30 to 60 seconds the resource is listed, and then the watch is retried again. The list is due at once if the server
-// has not confirmed the stored objects in this run. If lists are denied too, as for a deleted custom resource, the
-// connection counts as lost.
+// moment later, so the watch is retried after the back-off. The stored objects must not grow stale meanwhile, so after
+// 30 to 60 seconds the resource is listed, and the watch is retried. The list is due at once if the server has not
+// confirmed the stored objects in this run. If lists are denied too, as for a deleted custom resource, the connection
+// counts as lost.
 func (s *session) watchDenied(ctx context.Context, err error) outcome {
-	// Without a comparison, a probe or a list has been answered before the watch, so the server works.
+	// Without Options.Compare, a probe or a list has been answered before the watch, so the server works.
 	if s.guards.comparing && !s.r.Status().ListOnly {
 		if _, err := s.guards.probe(ctx); err != nil {
 			return s.lose(ctx, err)
@@ -139,17 +134,16 @@ func (l *list) unfinished(ctx context.Context) outcome {
 	return l.again(err)
 }
 
-// holds records that the watch works: it has delivered a message, or the server is at the watch's resourceVersion.
+// holds counts the watch as working: it has delivered a message, or the server is at the watch's resourceVersion.
 func (s *session) holds(st *stream) {
 	st.holds(&s.r.board)
 	s.watching.refusals = refusals{}
 }
 
-// showListOnly sets Status.ListOnly.
 func (s *session) showListOnly(is bool) { s.r.board.update(func(st *Status) { st.ListOnly = is }) }
 
-// untilList shortens the wait d before a retry of a denied watch, so that it does not exceed the time until the next
-// list. Without a resourceVersion to watch from, it returns the time until that list.
+// untilList shortens the wait d before a retry of a denied watch to the time until the next list. Without a
+// resourceVersion to watch from, it returns the time until that list.
 func (s *session) untilList(d time.Duration) time.Duration {
 	rest := s.watching.refusals.listAt.Sub(s.o.Clock.Now())
 	switch {

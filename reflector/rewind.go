@@ -17,10 +17,8 @@ import (
 	"github.com/larder-dev/larder/reflector/internal/history"
 )
 
-// rewound ends the log messages about a server that has another history than the stored objects.
 const rewound = "it was rewound, or what is listed is of another namespace or selector than what is held"
 
-// verdict is the combined result of all look-ups of single objects at one connect.
 type verdict struct {
 	rewound bool
 	// awaited has the objects that the server has changed since the stored state: an event must deliver each change.
@@ -29,8 +27,8 @@ type verdict struct {
 	at string
 }
 
-// lookUp requests n of the newest stored objects from the server and compares UID and resourceVersion. That detects a
-// server that was restored from a backup and has since passed the stored resourceVersion.
+// lookUp compares n of the newest stored objects with the server's. That detects a server that was restored from a
+// backup and whose resourceVersion is above the stored one again.
 func (g *guards) lookUp(ctx context.Context, n int) (verdict, error) {
 	v := verdict{awaited: awaited{}}
 	for _, held := range g.toLookUp(n) {
@@ -66,15 +64,14 @@ func (g *guards) lookUp(ctx context.Context, n int) (verdict, error) {
 	return v, nil
 }
 
-// ours reports whether an object belongs to the shard in Options.Shard.
 func (g *guards) ours(obj runtime.Object) bool {
 	ours, err := g.s.o.Shard.Matches(obj)
 	return ours || err != nil
 }
 
-// toLookUp returns up to n stored objects to compare with the server's. First come the objects whose event was still
-// awaited when the last connection was lost: events of a restored server may have displaced them from the newest
-// objects. The newest objects follow.
+// toLookUp returns up to n stored objects to compare with the server's. Objects whose event was awaited when the last
+// connection was lost precede the newest objects: events of a restored server may have displaced them from the newest
+// objects.
 func (g *guards) toLookUp(n int) []entry.ObjectRef {
 	var refs []entry.ObjectRef
 	for _, d := range g.awaited {
@@ -90,11 +87,10 @@ func (g *guards) toLookUp(n int) []entry.ObjectRef {
 	return refs[:min(n, len(refs))]
 }
 
-// errNoLookups is the error of a request for a single object if the ListerWatcher, or the server, refuses or ignores
-// the field selector on its name.
+// errNoLookups: the ListerWatcher, or the server, refuses or ignores the field selector on an object's name.
 var errNoLookups = errors.New("objects cannot be looked up one by one")
 
-// answer is the answer to a request for one object: obj is nil if the server does not have the object. at is the
+// answer is the answer to a request for one object. obj is nil if the server does not have the object. at is the
 // server's resourceVersion.
 type answer struct {
 	obj runtime.Object
@@ -102,8 +98,8 @@ type answer struct {
 	at  string
 }
 
-// lookUpOne requests one object: whole if whole is true, otherwise only its metadata, where the server supports that.
-// The error wraps errTooLong if the object is too large for the link.
+// lookUpOne requests one whole object, or only its metadata if whole is false and the server supports that. The error
+// wraps errTooLong if the object is too large for the link.
 func (g *guards) lookUpOne(ctx context.Context, key string, whole bool) (answer, error) {
 	if g.noLookups {
 		return answer{}, errNoLookups
@@ -137,8 +133,7 @@ func (g *guards) lookUpOne(ctx context.Context, key string, whole bool) (answer,
 	return got, err
 }
 
-// giveUpLookups turns off the rewind check for this run: single objects cannot be requested, so a server that was
-// restored from a backup may go unnoticed.
+// giveUpLookups turns off the rewind check for this run, because single objects cannot be requested.
 func (g *guards) giveUpLookups(ctx context.Context, why string) {
 	g.noLookups = true
 	g.s.r.board.update(func(st *Status) { st.NoLookups = why })
@@ -147,7 +142,6 @@ func (g *guards) giveUpLookups(ctx context.Context, why string) {
 		why)
 }
 
-// keySelector returns a field selector on the name and namespace in an object's key.
 func keySelector(key string) string {
 	name, err := cache.ParseObjectName(key)
 	if err != nil {

@@ -16,25 +16,26 @@ import (
 	"github.com/larder-dev/larder/seed"
 )
 
-// ErrSeedLater is returned by Options.Seed if it can choose a seed only after the server was verified. It is called
-// again then.
+// ErrSeedLater is returned by Options.Seed if it can choose a seed only after the server was verified. The reflector
+// then calls Options.Seed again.
 var ErrSeedLater = errors.New("what the seed has to be is not known yet")
 
 // seedSpread is the maximum of the random wait before a newer seed is requested. All members of a fleet that has
-// started from one seed find out at the same time that it is too old.
+// started from one seed find out at the same time that the seed is too old.
 const seedSpread = 10 * time.Second
 
-// maxSeeds is how many seeds a run requests: one, and a second one if the first was too old.
+// maxSeeds is how many seeds a run requests: a second seed only if the first was too old.
 const maxSeeds = 2
 
-// seeding is the state of a run's calls of Options.Seed.
 type seeding struct {
-	asked int       // number of seeds that Options.Seed has returned; maxSeeds after an error
-	taken time.Time // when the seed that the sink holds was taken; zero without a seed
+	// asked is the number of seeds that Options.Seed has returned; maxSeeds after an error.
+	asked int
+	// taken is when the Sink's seed was taken; zero without a seed.
+	taken time.Time
 }
 
-// seed applies a seed (stored contents from elsewhere) in place of the list that is due for a reason. The outcome is
-// empty if there is no seed; the caller then lists.
+// seed applies a seed (Options.Seed) in place of the list that is due. The outcome is empty if there is no seed; the
+// caller then lists.
 func (s *session) seed(ctx context.Context, reason Reason) outcome {
 	again := reason == ReasonExpired && !s.seeding.taken.IsZero() && !s.served
 	if s.o.Seed == nil || s.seeding.asked == maxSeeds || reason != ReasonCold && !again {
@@ -49,7 +50,7 @@ func (s *session) seed(ctx context.Context, reason Reason) outcome {
 	switch {
 	case ctx.Err() != nil:
 		if err == nil {
-			_ = sd.Close() // ctx has ended, so the seed is not applied
+			_ = sd.Close()
 		}
 		return outcome{Kind: stop}
 	case errors.Is(err, ErrSeedLater):
@@ -66,14 +67,13 @@ func (s *session) seed(ctx context.Context, reason Reason) outcome {
 	return o
 }
 
-// noSeed logs why no seed was applied, and sets Status.SeedErr. The caller lists everything instead.
 func (s *session) noSeed(ctx context.Context, err error) {
 	klog.FromContext(ctx).Error(err, "There is no seed to begin with; listing")
 	s.seeding.asked = maxSeeds
 	s.r.board.update(func(st *Status) { st.SeedErr = err })
 }
 
-// replaceFromSeed delivers the objects of a seed to the sink as a list. The outcome is empty if the seed cannot be
+// replaceFromSeed delivers the objects of a seed to the Sink as a list. The outcome is empty if the seed cannot be
 // read; the caller then lists.
 func (s *session) replaceFromSeed(ctx context.Context, sd *seed.Seed, reason Reason) outcome {
 	klog.FromContext(ctx).V(2).Info("Beginning with a seed", "seed", sd.Source, "taken", sd.Taken, "resourceVersion",

@@ -13,8 +13,8 @@ import (
 	"github.com/larder-dev/larder/reflector/internal/pace"
 )
 
-// session is the state of one call of Reflector.Run. Only Run's goroutine uses it, and only that goroutine calls the
-// sink.
+// session is the state of one call of Reflector.Run. Only Run's goroutine uses a session, and only that goroutine calls
+// the Sink.
 type session struct {
 	r    *Reflector
 	sink Sink
@@ -24,36 +24,29 @@ type session struct {
 	cur    history.Progress
 	newest history.Newest
 
-	// conn is the connection with the server.
-	conn *connection
-	// watching is the state of the open watch, and how the previous watch ended.
+	conn     *connection
 	watching watching
-	// lists records which kinds of list requests the server has supported in this run.
-	lists lists
+	lists    lists
 	// leftOut lists the objects of Checkpoint.LeftOut that still have to be fetched and delivered. cuts counts how
-	// often in a row the answer for the first of them broke off.
+	// often in a row the answer for the first of these objects broke off.
 	leftOut []entry.ObjectRef
 	cuts    int
-	// seeding counts the calls of Options.Seed, and records when the seed was taken that the sink holds.
 	seeding seeding
-	// guards compare the server's state with the sink's contents at every connect.
-	guards *guards
-	// gate decides which of the server's objects are delivered: by type, scope and shard.
-	gate *gate.Gate
+	guards  *guards
+	gate    *gate.Gate
 
-	// resumes is the resourceVersion at which this run resumed its first watch, for a log message at the first Synced;
-	// "" after it.
+	// resumes is the resourceVersion at which this run resumed its first watch; "" after the first call of Sink.Synced,
+	// which logs resumes.
 	resumes string
 	// announced is true if Sink.Synced has been called since the last list and since the last loss of the connection.
 	announced bool
-	// served is true once Sink.Synced has been called in this run.
-	served bool
+	served    bool
 	// spread is the upper bound of the next wait, which is random; 0 if the next wait is a back-off.
 	spread time.Duration
-	// unreported is true if the stream has passed an event of another shard, so that its resourceVersion is newer than
-	// the one that the sink has received. The next bookmark or event delivers the newer resourceVersion.
+	// unreported is true after an event of another shard, until a bookmark or event has delivered that event's
+	// resourceVersion to the Sink.
 	unreported bool
-	// sinkErr is the error of a sink's method that ended the run; nil before.
+	// sinkErr is the error of a Sink's method that ended the run.
 	sinkErr error
 }
 
@@ -68,8 +61,6 @@ func newSession(r *Reflector) *session {
 	return s
 }
 
-// run drives the state machine until its state is Stopped. It returns nil if ctx has ended, and otherwise the sink's
-// error.
 func (s *session) run(ctx context.Context) error {
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "reflector", s.o.Name)
 	ctx = klog.NewContext(ctx, logger)
@@ -108,7 +99,6 @@ func (s *session) run(ctx context.Context) error {
 	return s.sinkErr
 }
 
-// enter runs the current state of the state machine and returns its outcome.
 func (s *session) enter(ctx context.Context) outcome {
 	if s.pos.State != Restore {
 		if o := s.asked(); o.Kind != "" {
@@ -158,12 +148,12 @@ func (s *session) asked() outcome {
 	return outcome{Kind: mustList, Reason: reason}
 }
 
-// outOfTouch reports whether the connection is lost in this state, so that events may have been missed. It is false in
+// outOfTouch reports whether events may have been missed in this state, because the connection is lost. It is false in
 // the state Verify, which also follows a watch that ended in order.
 func (s *session) outOfTouch() bool {
 	switch s.pos.State {
 	case Backoff:
-		// False during the short wait after a watch that ended without an error.
+		// Events are not missed during the short wait after a watch that ended without an error.
 		return s.spread == 0 || s.pos.Reason != ""
 	case Refused, Degraded, Relist, Stopped:
 		return true
@@ -173,8 +163,6 @@ func (s *session) outOfTouch() bool {
 	return false
 }
 
-// restore is the state Restore of the state machine: it reads the sink's Checkpoint, and decides whether a watch can
-// resume.
 func (s *session) restore(ctx context.Context) outcome {
 	cp, err := s.sink.Checkpoint(ctx)
 	if err != nil {
@@ -212,7 +200,7 @@ func (s *session) wait(ctx context.Context) outcome {
 			d += s.lists.backoff.Next(0)
 		}
 	} else if s.pos.Reason != "" && s.conn.lastErr == nil {
-		d = s.lists.backoff.Next(0) // without an error, the wait is the back-off of repeated lists
+		d = s.lists.backoff.Next(0)
 	} else {
 		d, recovered = s.conn.backOff()
 		d = s.untilList(d)
@@ -230,21 +218,20 @@ func (s *session) wait(ctx context.Context) outcome {
 	return outcome{Kind: waited}
 }
 
-// lose records and reports an error that ended a connection. It returns the outcome failed, or denied for a 403, 404 or
-// 405.
+// lose reports an error that ended a connection. It returns the outcome denied for a 403, 404 or 405, and failed
+// otherwise.
 func (s *session) lose(ctx context.Context, err error) outcome {
 	switch {
 	case !s.disconnect(ctx, err):
 		return outcome{Kind: stop}
 	case isDenied(err):
-		s.showListOnly(false) // the server denies lists too, not only watches
+		s.showListOnly(false)
 		return outcome{Kind: denied}
 	}
 	return outcome{Kind: failed}
 }
 
-// disconnect records an error that ended a connection, and reports it to Options.OnError. It returns false if ctx has
-// ended.
+// disconnect reports an error that ended a connection to Options.OnError. It returns false if ctx has ended.
 func (s *session) disconnect(ctx context.Context, err error) bool {
 	if ctx.Err() != nil {
 		return false
@@ -257,13 +244,11 @@ func (s *session) disconnect(ctx context.Context, err error) bool {
 	return true
 }
 
-// sinkClosed stops the machine with the sink's error.
 func (s *session) sinkClosed(err error) outcome {
 	s.sinkErr = err
 	return outcome{Kind: stop}
 }
 
-// healthy clears Status.Err: the connection works again.
 func (s *session) healthy() {
 	s.r.board.update(func(st *Status) { st.Err = nil })
 	if s.announced && s.pos.State == Watch {
@@ -271,8 +256,8 @@ func (s *session) healthy() {
 	}
 }
 
-// answered records that the server has answered and is at resourceVersion rv. If the stream is at the same
-// resourceVersion, the answer confirms the sink's objects.
+// answered is called when the server has answered and is at resourceVersion rv. If rv is the newest delivered
+// resourceVersion, the answer confirms the Sink's objects.
 func (s *session) answered(rv string) {
 	s.conn.received()
 	if rv != "" && rv == s.cur.RV {
@@ -280,14 +265,12 @@ func (s *session) answered(rv string) {
 	}
 }
 
-// moveTo records how far the stream has been delivered, and publishes the resourceVersion in the Status.
 func (s *session) moveTo(c history.Progress) {
 	s.cur = c
 	s.r.board.update(func(st *Status) { st.ResourceVersion = c.RV })
 }
 
-// synced calls Sink.Synced, unless it was called since the last list and since the connection was last lost. It returns
-// the sink's error.
+// synced calls Sink.Synced, unless it was called since the last list and since the connection was last lost.
 func (s *session) synced(ctx context.Context) error {
 	s.guards.target, s.watching.quiet = "", 0
 	s.conn.works()
@@ -322,16 +305,14 @@ func (s *session) listFor(reason Reason) outcome {
 	return outcome{Kind: mustList, Reason: reason, Wait: s.spread > 0 || s.listedRecently()}
 }
 
-// listedRecently reports whether the last list ended less than two minutes (pace.Health) ago.
 func (s *session) listedRecently() bool {
 	return !s.lists.ended.IsZero() && s.o.Clock.Since(s.lists.ended) < pace.Health
 }
 
-// connect waits until Options.Limiter permits the session to connect. It returns false if ctx has ended.
 func (s *session) connect(ctx context.Context) bool {
 	s.conn.connecting.down = func(err error) {
 		s.conn.showDown(err)
-		// The link is down. Even if the session's own watch ended in order, the next one may be accepted much later, by
+		// While the link is down, even a session whose watch ended in order may have to wait long, and then find
 		// another server.
 		s.watching.end = lost
 		s.conn.setLive(false)
@@ -340,7 +321,7 @@ func (s *session) connect(ctx context.Context) bool {
 }
 
 // relistInSlot is the state Relist, with permission of Options.Limiter to list and to connect. It waits for the
-// permission to list first, so that a waiting session does not hold a permission to connect.
+// permission to list first, so that a waiting reflector does not hold a permission to connect.
 func (s *session) relistInSlot(ctx context.Context) outcome {
 	s.conn.connected()
 	defer s.conn.listing.release()

@@ -8,28 +8,27 @@ import (
 	"github.com/larder-dev/larder/internal/limiter"
 )
 
-// slowSinkAfter is how long a call of the sink may block before the session releases its permission to list (a slot of
-// Options.Limiter). A full sink may block for long, and other reflectors wait for the permission.
+// slowSinkAfter is how long a call of the Sink may block before the reflector releases its permission to list (a slot
+// of Options.Limiter). A full Sink may block for long, and other reflectors wait for the permission.
 const slowSinkAfter = 10 * time.Second
 
-// slot is a session's permission of Options.Limiter, either to connect or to list. The permission to connect is
-// released when the server has accepted the watch or answered the first page. The permission to list is released at the
-// end of the list, while a page waits for its retry, and while the sink blocks for longer than slowSinkAfter. Both are
+// slot is a permission of Options.Limiter, either to connect or to list. The permission to connect is released when the
+// server has accepted the watch or answered the first page. The permission to list is released at the end of the list,
+// while a page waits for its retry, and while the Sink blocks for longer than slowSinkAfter. Both permissions are
 // released while a call is overdue.
 type slot struct {
-	// wait is the Limiter's method that grants the permission: Connect or List.
 	wait func(ctx context.Context, failed bool, down func(error)) (*limiter.Slot, error)
-	// down is called with the error of the failed link if the link fails while acquire waits.
+	// down is called with the link's error if the link fails while acquire waits.
 	down func(error)
 
-	mu   sync.Mutex
-	held *limiter.Slot // guarded by mu; nil while the session has no permission
-	// failed is true if the session's last request has failed; then acquire waits behind other sessions. Guarded by mu.
+	mu sync.Mutex
+	// held is nil without a permission. mu guards held.
+	held *limiter.Slot
+	// failed is true if the last request has failed; then acquire waits behind other reflectors. mu guards failed.
 	failed bool
 }
 
-// acquire waits for the Limiter's permission, unless the session has it already. It fails with ctx's error. One
-// goroutine at a time may call it.
+// acquire waits for the Limiter's permission, unless the slot has it. Only one goroutine at a time may call acquire.
 func (p *slot) acquire(ctx context.Context) error {
 	p.mu.Lock()
 	has, failed := p.held != nil, p.failed
@@ -44,7 +43,6 @@ func (p *slot) acquire(ctx context.Context) error {
 	return err
 }
 
-// release returns the permission to the Limiter, if the session has it.
 func (p *slot) release() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -52,22 +50,19 @@ func (p *slot) release() {
 	p.held = nil
 }
 
-// current returns the Limiter's slot that the session holds; nil if it holds none.
 func (p *slot) current() *limiter.Slot {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.held
 }
 
-// fails records whether the session's last request has failed. After a failure the session waits behind others.
 func (p *slot) fails(is bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.failed = is
 }
 
-// releaseIfSlow releases the permission after slowSinkAfter. The caller calls the returned function when the sink has
-// returned, to prevent that.
+// releaseIfSlow releases the permission after slowSinkAfter, unless the caller calls the returned function before.
 func (p *slot) releaseIfSlow() (returned func() bool) {
 	return time.AfterFunc(slowSinkAfter, p.release).Stop
 }

@@ -1,64 +1,62 @@
 package reflector
 
-// State is a state of the state machine; doc.go draws the transitions.
 type State string
 
-// The states. Each names the reflector's activity, not whether the contents are current. Status.Err shows whether the
+// The states name the reflector's activity, not whether the contents are current. Status.Err shows whether the
 // connection works.
 const (
-	// Restore reads the sink's Checkpoint.
 	Restore State = "Restore"
 	// Verify contacts the server before a watch: Options.Verify, and the probe of the server's resourceVersion. The
-	// look-ups of the newest objects follow once a watch has been accepted; see guards.guard.
+	// look-ups of the newest objects follow once a watch has been accepted.
 	Verify State = "Verify"
-	// Drain watches with a three-second time-out until the stream has reached the server's resourceVersion at the
+	// Drain watches with a three-second time-out until the watch has reached the server's resourceVersion at the
 	// connect.
 	Drain State = "Drain"
-	// Watch is the healthy state: a watch is being opened or is open, and the stream has caught up with the server.
+	// Watch is the healthy state: a watch is being opened or is open, and has caught up with the server.
 	Watch State = "Watch"
-	// Relist receives a list. It comes in pages, with a watch beside the list if there are several; or from a watch
-	// that begins with all objects.
+	// Relist receives a list: pages, with a watch beside the list if there are several pages.
 	Relist State = "Relist"
-	// Refused probes the server after it has refused several watches from the stored resourceVersion (see refusals.again).
-	// If the server has moved on, it will never serve that resourceVersion, and Relist follows; otherwise Backoff.
+	// Refused probes the server after it has refused several watches from the stored resourceVersion. If the server's
+	// resourceVersion has changed, the server will never serve the stored one, and Relist follows; otherwise Backoff.
 	Refused State = "Refused"
-	// Backoff waits after an error. Verify follows, or Relist if a list is due.
 	Backoff State = "Backoff"
-	// Degraded is Backoff after an answer that waiting alone does not repair: forbidden, not found, no such verb. Its
-	// waits are the same, since RBAC rules and CRDs are often applied seconds after a controller.
+	// Degraded is Backoff after an answer that waiting alone does not repair: forbidden, not found, no such verb. The
+	// waits are those of Backoff, since RBAC rules and CRDs are often applied seconds after a controller.
 	Degraded State = "Degraded"
-	// Stopped is the final state: the context has ended or the sink is closed.
-	Stopped State = "Stopped"
+	Stopped  State = "Stopped"
 )
 
-// position is the complete state of the machine: its State, and the reason of the list that is due ("" if none is).
+// position is the state of the machine: its State, and the reason of the list that is due ("" if none is).
 type position struct {
 	State  State
 	Reason Reason
 }
 
-// outcomeKind is the result of a state of the state machine, and determines the next state. It is empty while the
-// machine stays in the state.
+// outcomeKind is the result of a State, and determines the next State. It is empty while the machine stays in the
+// State.
 type outcomeKind string
 
 const (
-	resumable outcomeKind = "resumable" // Restore, Relist: the sink has a resourceVersion to watch from
-	// Verify: the stream is at the server's resourceVersion, so no events are missing.
-	level   outcomeKind = "level"
-	behind  outcomeKind = "behind"  // Verify, Watch: the server may be newer than the stream, so Drain follows
-	drained outcomeKind = "drained" // Drain: the stream has reached the server's resourceVersion at the connect
-	ended   outcomeKind = "ended"   // Drain, Watch: the watch ended without an error, so Verify follows
-	listed  outcomeKind = "listed"  // Relist: the list is delivered
-	failed  outcomeKind = "failed"  // a transport or server error, so Backoff follows
-	denied  outcomeKind = "denied"  // a 403, 404 or 405, so Degraded follows
-	// Drain, Watch: the server has refused several watches from one resourceVersion: probe it.
+	// Restore and Relist return resumable: the Sink has a resourceVersion to watch from.
+	resumable outcomeKind = "resumable"
+	// Verify returns level: the newest delivered resourceVersion is the server's, so no events are missing.
+	level outcomeKind = "level"
+	// Verify and Watch return behind: the server may be newer than the delivered events, so Drain follows.
+	behind outcomeKind = "behind"
+	// Drain returns drained: the watch has reached the server's resourceVersion at the connect.
+	drained outcomeKind = "drained"
+	// Drain and Watch return ended: the watch ended without an error, so Verify follows.
+	ended  outcomeKind = "ended"
+	listed outcomeKind = "listed"
+	failed outcomeKind = "failed"
+	denied outcomeKind = "denied"
+	// Drain and Watch return refused: the server has refused several watches from one resourceVersion.
 	refused  outcomeKind = "refused"
-	waited   outcomeKind = "waited"   // Backoff, Degraded: the wait is over
-	mustList outcomeKind = "mustList" // a list is due, for the reason in outcome.Reason
-	stop     outcomeKind = "stop"     // any state: the context has ended or the sink is closed
+	waited   outcomeKind = "waited"
+	mustList outcomeKind = "mustList"
+	stop     outcomeKind = "stop"
 )
 
-// outcome is the result of a state, with the arguments for the next state.
 type outcome struct {
 	Kind outcomeKind
 	// Reason is why the next list is due. It is set if Kind is mustList, and if Kind is denied and a list must follow
@@ -68,8 +66,8 @@ type outcome struct {
 	Wait bool
 }
 
-// next is the transition function of the state machine: it returns the position after an outcome. An outcome that does
-// not belong to the current state leaves the position unchanged.
+// next returns the machine's position after an outcome. An outcome that does not belong to the current State leaves the
+// position unchanged.
 func next(p position, o outcome) position {
 	switch o.Kind {
 	case stop:
@@ -104,8 +102,6 @@ func next(p position, o outcome) position {
 	return p
 }
 
-// listDue returns the machine's position after the outcome mustList: Relist, or Backoff if the machine is waiting or
-// has to wait first.
 func listDue(p position, o outcome) position {
 	reason := stronger(p.Reason, o.Reason)
 	switch {
@@ -117,8 +113,8 @@ func listDue(p position, o outcome) position {
 	return position{Relist, reason}
 }
 
-// stronger returns the reason for one list that serves two reasons: due, unless only the other reason (also) requires
-// that every stored object is replaced. ReasonCold stays, since nothing is stored before the first list.
+// stronger returns the reason for one list that serves two reasons: due, unless only the reason also requires that
+// every stored object is replaced. ReasonCold stays, since nothing is stored before the first list.
 func stronger(due, also Reason) Reason {
 	switch {
 	case due == "":

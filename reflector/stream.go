@@ -20,28 +20,26 @@ const (
 	closeWait = 5 * time.Second
 )
 
-// stream is an open watch. It owns the watch's context.
 type stream struct {
 	w       watch.Interface
 	cancel  context.CancelFunc
 	timeout time.Duration
-	// begun is when the watch was requested. waitBegun is when the session began to wait for the watch's next event.
+	// begun is when the watch was requested. waitBegun is when the reflector began to wait for the watch's next event.
 	begun, waitBegun time.Time
 	// messages counts the events and bookmarks of the watch; bookmarks counts only its bookmarks.
 	messages, bookmarks int
-	// slow is true if the checks of the previous watch's server, or the fetches of objects that the sink could not
-	// store during this watch, took longer than the watch's time-out. Then an end of this watch after its time-out
-	// counts as in order, even though the session notices it late.
+	// slow is true if checks of the server, or fetches of objects that the Sink could not store, took longer than the
+	// watch's time-out. Then an end of this watch after its time-out counts as in order, even though the reflector
+	// notices it late.
 	slow bool
 	// resume is true if the watch resumes from a stored resourceVersion and has not been counted in Status.Resumes yet.
 	resume bool
 }
 
-// draining reports whether the watch was opened with the three-second time-out of the state Drain.
 func (st *stream) draining() bool { return st.timeout == pace.DrainTimeout }
 
 // watchTimeout returns a random time-out for a watch, so that a fleet's watches do not end together. The short watches
-// of the state Drain do not use it.
+// of the state Drain have pace.DrainTimeout instead.
 func watchTimeout() time.Duration {
 	return 5*time.Minute + rand.N(5*time.Minute)
 }
@@ -68,8 +66,8 @@ func (s *session) message(st *stream) {
 	s.holds(st)
 }
 
-// close stops the watch and waits until its result channel is closed and Stop has returned, so its goroutines have
-// ended. It gives up after closeWait.
+// close stops the watch and waits up to closeWait until the result channel is closed and Stop has returned, so the
+// watch's goroutines have ended.
 func (st *stream) close(ctx context.Context, clk clock.Clock) {
 	defer st.cancel()
 	stopped := make(chan struct{})
@@ -98,8 +96,8 @@ func (st *stream) close(ctx context.Context, clk clock.Clock) {
 	}
 }
 
-// closeStream closes the session's watch, and cancels the watch request in progress. It resets the back-offs if the
-// watch lived for two minutes (pace.Health).
+// closeStream closes the open watch, and cancels the watch request in progress. It resets the back-offs if the watch
+// lived for two minutes (pace.Health).
 func (s *session) closeStream() {
 	s.watching.opening.giveUp(context.Background())
 	s.watching.opening = nil
@@ -116,8 +114,8 @@ func (s *session) closeStream() {
 }
 
 // end classifies the end of a watch without an error. A broken connection looks the same as an end by the server; only
-// the time distinguishes them. full is true if the server ended the watch at its time-out: the session was waiting for
-// an event when the time-out passed, and the end came after it. lively is true if full, or if the watch lived for
+// the time distinguishes them. full is true if the server ended the watch at its time-out: the reflector was waiting
+// for an event when the time-out passed, and the watch ended later. lively is true if full, or if the watch lived for
 // livelyWatch.
 func (st *stream) end(now time.Time) (full, lively bool) {
 	due := st.begun.Add(st.timeout)
@@ -125,8 +123,8 @@ func (st *stream) end(now time.Time) (full, lively bool) {
 	return full, full || now.Sub(st.begun) >= livelyWatch
 }
 
-// holds counts the watch in Status.Resumes, once, if it resumes from a stored resourceVersion. It is called when the
-// watch has proved to work. Acceptance alone is no proof: API servers answer 200 and send a 410 as the first event.
+// holds counts the watch in Status.Resumes, once, if it resumes from a stored resourceVersion. The caller knows that
+// the watch works. Acceptance alone is no proof: API servers answer 200 and send a 410 as the first event.
 func (st *stream) holds(b *board) {
 	if st.resume {
 		st.resume = false

@@ -12,29 +12,25 @@ import (
 )
 
 // tail is the watch that runs beside a list of several pages; its events become part of the list. Whenever the watch
-// ends, it is opened again from the resourceVersion that it has reached, until the list takes it over or the server has
-// lost the history.
+// ends, it is opened again from the resourceVersion that it has reached, until the list ends or the server has lost the
+// history.
 type tail struct {
-	l *list
-	// st is the open watch beside the list; nil if none is open.
-	st *stream
-	// opening is the watch request in progress; nil if none is in progress.
+	l       *list
+	st      *stream
 	opening *opening
-	// timer fires when an open watch has been silent for too long, or when the next watch may be opened.
 	timer   clock.Timer
 	backoff pace.Backoff
-	// draining is true once all pages have been received and the watch only has to reach the list's target
-	// resourceVersion. quiet counts the short watches in a row that ended without a message.
+	// draining is true once all pages have been received and the watch only has to reach list.target. quiet counts the
+	// short watches in a row that ended without a message.
 	draining bool
 	quiet    int
-	// err is why no watch is open at the moment; nil while one is open.
+	// err is why no watch is open at the moment; nil while a watch is open.
 	err error
 	// dead is the error after which the list opens no more watches, because the server has lost the history or refuses
 	// the watch; nil before.
 	dead error
 }
 
-// start requests a watch from the resourceVersion that the list's watch has reached, on a goroutine of its own.
 func (t *tail) start(ctx context.Context) {
 	timeout := watchTimeout()
 	if t.draining {
@@ -43,14 +39,12 @@ func (t *tail) start(ctx context.Context) {
 	t.opening = t.l.s.conn.startOpening(ctx, t.l.fold.RV, timeout)
 }
 
-// ensure starts the watch beside the list, unless it was started before.
 func (t *tail) ensure(ctx context.Context) {
 	if t.opening == nil && t.st == nil && t.timer == nil && t.dead == nil {
 		t.start(ctx)
 	}
 }
 
-// accept handles the result of a watch request: an open watch or an error.
 func (t *tail) accept(ctx context.Context, a opened) {
 	if a.overdue != nil {
 		t.l.s.conn.report(ctx, a.overdue)
@@ -72,7 +66,6 @@ func (t *tail) accept(ctx context.Context, a opened) {
 	t.setTimer(t.limit())
 }
 
-// events returns the channel of the open watch; nil if none is open.
 func (t *tail) events() <-chan watch.Event {
 	if t.st == nil {
 		return nil
@@ -80,7 +73,6 @@ func (t *tail) events() <-chan watch.Event {
 	return t.st.w.ResultChan()
 }
 
-// handle delivers one event of the watch to the list. If ok is false, the watch has ended.
 func (t *tail) handle(ctx context.Context, ev watch.Event, ok bool) outcome {
 	switch {
 	case !ok:
@@ -99,8 +91,6 @@ func (t *tail) handle(ctx context.Context, ev watch.Event, ok bool) outcome {
 	return outcome{}
 }
 
-// fold delivers an event to the sink as part of the list. A bookmark only advances the resourceVersion that the watch
-// has reached.
 func (t *tail) fold(ctx context.Context, ev watch.Event) error {
 	s, l := t.l.s, t.l
 	l.at = s.o.Clock.Now()
@@ -113,8 +103,6 @@ func (t *tail) fold(ctx context.Context, ev watch.Event) error {
 	return l.foldIn(ctx, ev)
 }
 
-// ended handles an end of the watch without an error. The next watch is opened at once if this one lived long enough,
-// otherwise after a back-off.
 func (t *tail) ended(ctx context.Context) {
 	s := t.l.s
 	full, lively := t.st.end(s.o.Clock.Now())
@@ -132,7 +120,7 @@ func (t *tail) ended(ctx context.Context) {
 		t.quiet = 0
 	}
 	if t.quiet >= quietDrains {
-		// Without bookmarks nothing can prove that the watch has reached the target: see drainedQuietly.
+		// Without bookmarks nothing can prove that the watch has reached the target, as in drainedQuietly.
 		t.l.target = t.l.fold.RV
 		return
 	}
@@ -158,19 +146,17 @@ func (t *tail) lost(ctx context.Context, err error) {
 	t.setTimer(t.backoff.Next(request.RetryAfter(err)))
 }
 
-// drain is called once all pages have been received. It replaces the watch by one with a three-second time-out, because
-// the server sends a bookmark before that time-out.
+// drain is called once all pages have been received. It replaces the watch by a watch with a three-second time-out,
+// because the server sends a bookmark before that time-out.
 func (t *tail) drain(ctx context.Context) {
 	t.draining = true
 	if t.dead != nil || (t.st == nil && t.opening == nil && t.timer != nil) {
-		return // no more watches are opened, or the next one is due later
+		return // no more watches are opened, or the next watch is due later
 	}
 	t.close(ctx)
 	t.start(ctx)
 }
 
-// alarm is called when the timer has fired. It opens the next watch; a current watch that has been silent for too long
-// is closed first.
 func (t *tail) alarm(ctx context.Context) {
 	t.timer = nil
 	if t.st == nil {
@@ -186,12 +172,10 @@ func (t *tail) alarm(ctx context.Context) {
 	t.start(ctx)
 }
 
-// limit returns how long the watch beside the list may deliver nothing before it counts as dead.
 func (t *tail) limit() time.Duration {
 	return t.l.s.watching.silence.Limit(t.st.draining(), t.l.fold.RV)
 }
 
-// setTimer stops the current timer and starts one with the duration d.
 func (t *tail) setTimer(d time.Duration) {
 	t.stopTimer()
 	t.timer = t.l.s.o.Clock.NewTimer(d)
@@ -204,7 +188,6 @@ func (t *tail) stopTimer() {
 	}
 }
 
-// timerC returns the channel of the current timer; nil if no timer runs.
 func (t *tail) timerC() <-chan time.Time {
 	if t.timer == nil {
 		return nil
@@ -212,7 +195,6 @@ func (t *tail) timerC() <-chan time.Time {
 	return t.timer.C()
 }
 
-// drop closes the open watch of the list.
 func (t *tail) drop(ctx context.Context) {
 	t.stopTimer()
 	if t.st == nil {
@@ -225,14 +207,12 @@ func (t *tail) drop(ctx context.Context) {
 	t.st = nil
 }
 
-// close closes the open watch, cancels a watch request in progress, and waits until both have ended.
 func (t *tail) close(ctx context.Context) {
 	t.drop(ctx)
 	t.opening.giveUp(ctx)
 	t.opening = nil
 }
 
-// release hands the open watch and the watch request in progress over to the caller, and stops the timer.
 func (t *tail) release() (*stream, *opening) {
 	st, o := t.st, t.opening
 	t.st, t.opening = nil, nil

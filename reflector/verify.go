@@ -17,36 +17,33 @@ import (
 	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
-// guards check at every connect whether the server still has the history of the stream, and how far it has advanced.
-// See doc.go, "Verify and the guards".
+// guards check at every connect whether the server still has the history of the delivered events, and whether it has
+// newer ones. See doc.go, "Verify and the guards".
 type guards struct {
 	s *session
-	// target is the resourceVersion that the stream must reach in the state Drain; empty once it is reached.
+	// target is the resourceVersion that the watch must reach in the state Drain; "" once it is reached.
 	target string
-	// awaited has the objects that the server has changed since the stored state: each needs an event before target is
-	// reached. The remaining ones are looked up again at the next connect if the connection is lost.
+	// awaited has the objects that the server has changed since the stored state: an event must arrive for each of them
+	// before target is reached. If the connection is lost, the next connect looks the remaining objects up again.
 	awaited awaited
 	// pending is true if the stored objects must be compared with the server's once the next watch is accepted.
 	pending bool
-	// comparing is true if Options.Compare will be called once the next watch is accepted. incomparable is true once it
-	// has failed with ErrIncomparable or a similar error.
+	// comparing is true if Options.Compare will be called once the next watch is accepted. incomparable is true once
+	// Options.Compare has failed with ErrIncomparable or a similar error.
 	comparing, incomparable bool
-	// exact is true if awaited contains every difference between sink and server: then Drain ends when the events for
-	// all of them have arrived.
+	// exact is true if awaited contains every difference between Sink and server: then Drain ends when all events for
+	// the differences have arrived.
 	exact bool
-	// even is true if the last probe found the server at the stream's resourceVersion. A watch from there needs no
-	// older history, so its acceptance counts as a resume.
-	even bool
-	// noLookups is true once requests for single objects, by a field selector on the name, have turned out not to work.
+	// even is true if the last probe found the server at the newest delivered resourceVersion. A watch from there needs
+	// no older history, so its acceptance counts as a resume.
+	even      bool
 	noLookups bool
-	// slow is true if the last checks of the server took longer than the time-out of the watch for which they were
-	// made.
+	// slow is true if the last checks of the server took longer than the time-out of their watch.
 	slow bool
 	// probed is the field selector of the request for the server's resourceVersion (a list with limit=1); "" requests
 	// the first object.
 	probed string
 
-	// verifier and comparer call Options.Verify and Options.Compare.
 	verifier guest.Guest[Reason]
 	comparer guest.Guest[Comparison]
 }
@@ -59,8 +56,8 @@ func newGuards(s *session) *guards {
 	}
 }
 
-// verify is the state Verify of the state machine. It calls Options.Verify and compares the server's resourceVersion
-// with the stream's. Single objects are compared later, once the watch has been accepted (see guard).
+// verify is the state Verify. It calls Options.Verify and compares the server's resourceVersion with the delivered one.
+// Single objects are compared later, once the watch has been accepted (guards.guard).
 func (g *guards) verify(ctx context.Context) outcome {
 	g.even, g.exact = false, false
 	if g.comparing = g.compares(ctx); !g.comparing {
@@ -89,8 +86,8 @@ func (g *guards) verify(ctx context.Context) outcome {
 	return g.judge(ctx, rv)
 }
 
-// lookUpsAfter returns how many stored objects to compare with the server's at a connect. It is one after a watch that
-// ended at its time-out, and none after a short watch of the state Drain, whose comparison is recent. It is
+// lookUpsAfter returns how many stored objects to compare with the server's at a connect. It returns 1 after a watch
+// that ended at its time-out, and 0 after a short watch of the state Drain, whose comparison is recent. It returns
 // history.MaxLookups after a lost connection, and if the next watch was not accepted at once: the server may have been
 // replaced meanwhile.
 func (g *guards) lookUpsAfter(e ending, accepted time.Time) int {
@@ -103,11 +100,11 @@ func (g *guards) lookUpsAfter(e ending, accepted time.Time) int {
 	return 0
 }
 
-// swiftly is the maximum time between two watches after which the server counts as the same one. An API server cannot
-// be stopped, restored from a backup and started so quickly.
+// swiftly is the maximum time between two watches after which the server counts as unchanged. An API server cannot be
+// stopped, restored from a backup and started so quickly.
 const swiftly = time.Second
 
-// guard runs once a watch has been accepted, before any of its events is delivered. It checks whether the newest stored
+// guard runs once a watch has been accepted, before its first event is delivered. It checks whether the newest stored
 // objects are the server's. The answer comes from the server that accepted the watch: if that server is replaced, the
 // watch breaks. So an answer that agrees is as current as the watch, however often requests were retried or waited for
 // a connection.
@@ -151,10 +148,11 @@ func (g *guards) guard(ctx context.Context) outcome {
 		}
 	}
 	g.pending, g.s.watching.stream.waitBegun = false, g.s.o.Clock.Now()
-	// If the previous checks took that long, so may these; otherwise every watch over a slow link would count as lost.
+	// If the previous checks took longer than the time-out, so may the next ones; otherwise every watch over a slow
+	// link would count as lost.
 	g.s.watching.stream.slow = g.slow
 	g.slow = !g.s.watching.stream.waitBegun.Before(g.s.watching.stream.begun.Add(g.s.watching.stream.timeout))
-	g.s.healthy() // clears the error of a request that did not return in time
+	g.s.healthy()
 	return outcome{}
 }
 
@@ -178,13 +176,13 @@ func (g *guards) serverPosition(ctx context.Context, at string) outcome {
 	}
 	g.target = history.Max(g.target, at)
 	if g.s.pos.State == Watch {
-		g.s.closeStream() // a watch with a three-second time-out receives a bookmark sooner than a long one
+		g.s.closeStream() // a watch with a three-second time-out receives a bookmark sooner than a long watch
 		return outcome{Kind: behind}
 	}
 	return outcome{}
 }
 
-// ahead requests a list because the server's resourceVersion is below the stream's: the server was restored or
+// ahead requests a list because the server's resourceVersion is below the delivered one: the server was restored or
 // replaced.
 func (g *guards) ahead(ctx context.Context, server string) outcome {
 	klog.FromContext(ctx).Info(
@@ -193,7 +191,8 @@ func (g *guards) ahead(ctx context.Context, server string) outcome {
 	return g.s.listFor(ReasonAhead)
 }
 
-// judge compares the server's resourceVersion with the stream's, and sets the target that the state Drain must reach.
+// judge compares the server's resourceVersion with the delivered one, and sets the target that the state Drain must
+// reach.
 func (g *guards) judge(ctx context.Context, server string) outcome {
 	g.even = entry.ComparableRV(server) && server == g.s.cur.RV
 	switch {
@@ -221,16 +220,16 @@ func (g *guards) judge(ctx context.Context, server string) outcome {
 	return outcome{Kind: level}
 }
 
-// unexplainedAt requests a list: objects differ although the server is at the stream's resourceVersion, so no event can
-// explain them.
+// unexplainedAt requests a list: objects differ although the server is at the delivered resourceVersion, so no event
+// can explain the difference.
 func (g *guards) unexplainedAt(ctx context.Context, server string) outcome {
 	klog.FromContext(ctx).Info("Objects that we hold differ at the server although its resourceVersion is ours: "+rewound,
 		"objects", len(g.awaited), "resourceVersion", server)
 	return g.s.listFor(ReasonRewound)
 }
 
-// verifyOpaque replaces the checks for servers whose resourceVersions cannot be compared: nothing can be checked. If
-// the last list had no resourceVersion at all, it requests a list, because a watch would miss deletions.
+// verifyOpaque replaces the checks for servers whose resourceVersions cannot be compared. If the last list had no
+// resourceVersion at all, it requests a list, because a watch would miss deletions.
 func (g *guards) verifyOpaque() outcome {
 	if g.s.cur.RV == "" || g.s.cur.RV == "0" {
 		return g.s.listFor(ReasonNotResumable)
@@ -238,7 +237,6 @@ func (g *guards) verifyOpaque() outcome {
 	return outcome{Kind: level}
 }
 
-// verifying calls Options.Verify on a goroutine. The caller must call answer, which waits for the result.
 func (g *guards) verifying(ctx context.Context) (answer func() (Reason, error)) {
 	var reason Reason
 	var err error
@@ -253,8 +251,6 @@ func (g *guards) verifying(ctx context.Context) (answer func() (Reason, error)) 
 	}
 }
 
-// refused returns the outcome for a result of Options.Verify: a list if it returned a reason, a lost connection if it
-// returned an error.
 func (g *guards) refused(ctx context.Context, reason Reason, err error) outcome {
 	if err != nil {
 		return g.s.lose(ctx, err)
@@ -262,7 +258,8 @@ func (g *guards) refused(ctx context.Context, reason Reason, err error) outcome 
 	return g.s.listFor(reason)
 }
 
-// verifyHook calls Options.Verify. Success does not count as a contact: Options.Verify need not have called the server.
+// verifyHook calls Options.Verify. Success does not count as a contact, because Options.Verify need not have called the
+// server.
 func (g *guards) verifyHook(ctx context.Context, lost time.Time) (Reason, error) {
 	if g.s.o.Verify == nil {
 		return "", nil
@@ -287,7 +284,6 @@ const noSuchObject = "larder-probe-of-the-resourceversion"
 // errTooLong is the error of a request for one object that timed out, if a retry would time out again.
 var errTooLong = errors.New("one object takes longer to come than its request may last")
 
-// probe requests and returns the server's resourceVersion, by a list with limit=1.
 func (g *guards) probe(ctx context.Context) (string, error) {
 	g.s.r.board.update(func(st *Status) { st.Probes++ })
 	_, m, err := g.listOne(ctx, metav1.ListOptions{Limit: 1, FieldSelector: g.probed}, "probe", false)
@@ -305,8 +301,8 @@ func (g *guards) probe(ctx context.Context) (string, error) {
 	return m.GetResourceVersion(), nil
 }
 
-// listOne makes a list request for one object. It requests metadata if that suffices and the server supports it,
-// otherwise the whole object. The time-out is patience.Time. The error is errTooLong if a retry would time out again.
+// listOne makes a list request for one object: for metadata if whole is false and the server supports that, otherwise
+// for the whole object. The time-out is patience.Time. The error is errTooLong if a retry would time out again.
 func (g *guards) listOne(
 	ctx context.Context, o metav1.ListOptions, what string, whole bool,
 ) (runtime.Object, metav1.ListInterface, error) {

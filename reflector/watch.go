@@ -15,29 +15,22 @@ import (
 	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
-// watching is the state of the session's watch, and of the one before it.
 type watching struct {
-	// stream is the open watch; nil if none is open.
 	stream *stream
-	// opening is a watch request in progress that a list has started; its watch becomes the stream. nil if there is
-	// none.
+	// opening is the watch request in progress that a list has started; nil if there is none.
 	opening *opening
 	// fresh is true between a list and the next watch. That watch starts from the list, so it does not count as a
 	// resume.
 	fresh bool
 	// bookmarks is true if the server has sent a bookmark in this run.
 	bookmarks bool
-	// quiet counts the short watches of the state Drain in a row that ended in order and without a message; see
-	// drainedQuietly.
-	quiet int
-	// silence determines how long a watch may deliver neither an event nor a bookmark.
-	silence pace.Silence
-	// refusals counts the watches that the server has refused.
+	// quiet counts consecutive short watches of the state Drain that ended in order and without a message
+	// (drainedQuietly).
+	quiet    int
+	silence  pace.Silence
 	refusals refusals
-	// badAt is the resourceVersion of the last watch that delivered an event that cannot be decoded; "" if there was
-	// none.
-	badAt string
-	// end is how the last watch ended, endedAt is when it ended.
+	// badAt is the resourceVersion of the last watch that delivered an event that cannot be decoded; "" without one.
+	badAt   string
 	end     ending
 	endedAt time.Time
 	// brokeAt is when the connection was last lost, a watch ended, or a list became due, by the machine's clock.
@@ -48,17 +41,15 @@ type watching struct {
 type ending string
 
 const (
-	// lost: with an error, or before its time-out, or there was no watch yet. The next server may be another one, or
-	// restored.
+	// lost: the watch ended with an error or before its time-out, or there was no watch yet. The next server may be
+	// another server, or a restored one.
 	lost ending = ""
-	// timedOut: without an error, at its own time-out.
+	// timedOut: the watch ended without an error, at its own time-out.
 	timedOut ending = "timedOut"
-	// drainedOut: without an error, at the three-second time-out of a watch of the state Drain.
+	// drainedOut: a watch of the state Drain ended without an error, at its three-second time-out.
 	drainedOut ending = "drainedOut"
 )
 
-// watch is the states Drain and Watch: it opens a watch, unless one is open already, and delivers its events until the
-// machine leaves the state.
 func (s *session) watch(ctx context.Context) outcome {
 	if s.watching.stream == nil {
 		st, err := s.openStream(ctx)
@@ -71,7 +62,7 @@ func (s *session) watch(ctx context.Context) outcome {
 			return o
 		}
 		s.conn.connected()
-		// Options.Compare has found no difference, so there is nothing to wait for.
+		// Options.Compare has found no difference, so no event is awaited.
 		if s.pos.State == Drain && s.guards.target == "" {
 			return s.drained(ctx)
 		}
@@ -87,7 +78,6 @@ func (s *session) watch(ctx context.Context) outcome {
 	return s.consume(ctx)
 }
 
-// openStream opens a watch, or waits for the watch request that the list has started.
 func (s *session) openStream(ctx context.Context) (*stream, error) {
 	if o := s.watching.opening; o != nil {
 		s.watching.opening = nil
@@ -100,7 +90,6 @@ func (s *session) openStream(ctx context.Context) (*stream, error) {
 	return s.conn.open(ctx, s.cur.RV, timeout, s.conn.overdueReporter(ctx, "watch"))
 }
 
-// consume delivers the events of the watch until the state machine leaves its state.
 func (s *session) consume(ctx context.Context) outcome {
 	st := s.watching.stream
 	silence := s.o.Clock.NewTimer(s.silenceLimit())
@@ -120,7 +109,7 @@ func (s *session) consume(ctx context.Context) outcome {
 			if o := s.handle(ctx, ev); o.Kind != "" {
 				return o
 			}
-			// The watch was not read while the sink was blocked, so its silence counts from now.
+			// The watch was not read while the Sink was blocked, so the watch's silence counts from now.
 			st.waitBegun = s.o.Clock.Now()
 		case <-silence.C():
 			limit := s.silenceLimit()
@@ -148,7 +137,6 @@ func (s *session) silenceLimit() time.Duration {
 	return s.watching.silence.Limit(s.watching.stream.draining(), s.cur.RV)
 }
 
-// handle delivers one event or handles an ERROR event. The outcome is empty if the state machine stays in its state.
 func (s *session) handle(ctx context.Context, ev watch.Event) outcome {
 	if ev.Type == watch.Error {
 		return s.watchFailed(ctx, s.conn.describe("watch", request.EventError(ev)))
@@ -171,9 +159,9 @@ func (s *session) handle(ctx context.Context, ev watch.Event) outcome {
 	return s.drained(ctx)
 }
 
-// unexplained reports whether the watch has passed the target resourceVersion at ev although announced events are
-// missing: the server was restored from a backup. The session does not deliver ev, so that no resourceVersion of
-// another history is stored. An event at the target itself proves nothing, since another event may have the same
+// unexplained reports whether the watch has passed the target resourceVersion at ev although awaited events are
+// missing: the server was restored from a backup. ev is then not delivered, so that no resourceVersion of another
+// history is stored. An event at the target itself proves nothing, since another event may have the same
 // resourceVersion.
 func (s *session) unexplained(ev watch.Event) bool {
 	rv := eventRV(ev)
@@ -183,9 +171,9 @@ func (s *session) unexplained(ev watch.Event) bool {
 	return history.Below(s.guards.target, rv) || ev.Type == watch.Bookmark && rv == s.guards.target
 }
 
-// contradicts reports whether ev contradicts one of the newest stored objects: its object has another UID, but no event
-// has deleted the stored object. Events about objects that are not stored (of other shards, types or scopes) do not
-// count.
+// contradicts reports whether ev contradicts one of the newest stored objects: ev's object has another UID, but no
+// event has deleted the stored object. Events about objects that are not stored (of other shards, types or scopes) do
+// not count.
 func (s *session) contradicts(ev watch.Event) bool {
 	if ev.Type == watch.Bookmark {
 		return false
@@ -204,14 +192,13 @@ func (s *session) contradicts(ev watch.Event) bool {
 	return s.r.firstContradiction()
 }
 
-// identityOf returns the reference (key, UID, resourceVersion) of an event's object, as far as its fields are known.
 func identityOf(ev watch.Event) entry.ObjectRef {
 	ref, _ := gate.Identify(ev.Object)
 	return ref
 }
 
-// drained ends the state Drain: the stream has reached its target. If announced events are still missing, the server
-// was restored from a backup, and a list follows.
+// drained ends the state Drain: the watch has reached its target. If awaited events are still missing, the server was
+// restored from a backup, and a list follows.
 func (s *session) drained(ctx context.Context) outcome {
 	if len(s.guards.awaited) > 0 {
 		klog.FromContext(ctx).Info("The server has changed objects without an event: "+rewound, "objects",
@@ -232,9 +219,9 @@ func (s *session) drained(ctx context.Context) outcome {
 	return outcome{Kind: drained}
 }
 
-// watchFailed returns the outcome of an error of a watch. It is a list if the server has lost the history or is behind,
-// or if an event cannot be decoded. If the resource cannot be watched, or its watches are refused, a list follows
-// later. Otherwise it is a back-off.
+// watchFailed returns the outcome of an error of a watch. A list is due if the server has lost the history or is
+// behind, or if an event cannot be decoded. If the resource cannot be watched, or its watches are refused, a list
+// follows later. Otherwise a back-off follows.
 func (s *session) watchFailed(ctx context.Context, err error) outcome {
 	reason := Reason("")
 	switch {
@@ -266,7 +253,6 @@ func (s *session) isBadEventAt(err error, rv string) bool {
 	return again
 }
 
-// streamEnded handles the end of the watch without an error.
 func (s *session) streamEnded(ctx context.Context) outcome {
 	s.watching.endedAt, s.watching.brokeAt = s.o.Clock.Now(), time.Now()
 	full, lively := s.watching.stream.end(s.watching.endedAt)
@@ -299,8 +285,8 @@ func (s *session) streamEnded(ctx context.Context) outcome {
 	return outcome{Kind: ended}
 }
 
-// quietDrains is how many watches of the state Drain in a row must end in order and without a message, before the state
-// ends without a proof.
+// quietDrains is how many consecutive watches of the state Drain must end in order and without a message, before the
+// state ends without a proof.
 const quietDrains = 4
 
 // drainedQuietly ends the state Drain for servers that send no bookmarks and whose resourceVersion changes with other
@@ -315,8 +301,9 @@ func (s *session) drainedQuietly() bool {
 	return s.watching.quiet >= quietDrains
 }
 
-// silent probes the server because the watch is silent. If the server is still at the stream's resourceVersion, nothing
-// was missed. Otherwise the watch counts as dead, or, if it never sent a bookmark, it is opened again without an error.
+// silent probes the server because the watch is silent. If the server is still at the delivered resourceVersion,
+// nothing was missed. Otherwise the watch counts as dead, or, if it never sent a bookmark, it is opened again without
+// an error.
 func (s *session) silent(ctx context.Context) outcome {
 	if s.pos.State == Drain {
 		return s.lose(ctx, s.conn.describe("watch", ErrSilent))
@@ -326,7 +313,7 @@ func (s *session) silent(ctx context.Context) outcome {
 	case err != nil:
 		return s.lose(ctx, err)
 	case rv == s.cur.RV:
-		s.healthy() // the probe may have been overdue
+		s.healthy()
 		s.holds(s.watching.stream)
 		return outcome{}
 	case s.watching.stream.bookmarks > 0:

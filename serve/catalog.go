@@ -20,36 +20,39 @@ import (
 	"github.com/larder-dev/larder/internal/facts"
 )
 
-// catalogAge is how long the set of collections, as read from the store, is cached. discoveryAge is how long the
-// discovery documents made from it are cached, unless the set of resources or of stored documents changes earlier.
+// catalogAge is how long the store's set of collections is cached. discoveryAge is how long the discovery documents
+// made from that set are cached, unless the resources or the stored documents of the API server change earlier.
 const (
 	catalogAge   = time.Second
 	discoveryAge = time.Minute
 )
 
-// catalog caches the description of a Handler's source, a store or a snapshot: its collections, and the discovery
-// documents made of them.
+// catalog caches a Source's collections and the discovery documents that describe them.
 type catalog struct {
 	source       Source
 	confidential bool
-	reviews      bool // clients may ask about their rights (SelfSubjectAccessReviews)
+	reviews      bool
 	now          func() time.Time
 
-	gate  gate
-	known *known    // the cached state of the source; guarded by gate; nil before the first request
-	read  time.Time // time at which the cached state was read; guarded by gate
+	gate gate
+	// known is the cached state of the source; nil before the first request. gate guards known.
+	known *known
+	// read is when known was read. gate guards read.
+	read time.Time
 }
 
-// known is the state of a source when it was last read: its collections, and the discovery documents made of them.
 type known struct {
-	kinds      map[schema.GroupVersionResource]*kind
-	expected   map[schema.GroupVersionResource]entry.Identity // mirrored resources that the source does not have yet
-	resources  map[schema.GroupVersionResource]discovery.Resource
-	documents  []string // names of the stored documents of the API server (its discovery and schemas)
-	discovery  *discovery.Handler
-	forwarded  *discovery.Handler   // for clients whose requests are forwarded: has the resources of the API server
-	release    *utilversion.Version // release of the API server; nil if unknown
-	discovered time.Time            // time at which discovery was made
+	kinds map[schema.GroupVersionResource]*kind
+	// expected has the mirrored resources that the source does not have yet.
+	expected  map[schema.GroupVersionResource]entry.Identity
+	resources map[schema.GroupVersionResource]discovery.Resource
+	// documents are the names of the stored discovery and schema documents of the API server.
+	documents []string
+	discovery *discovery.Handler
+	// forwarded has the resources of the API server too. It is for clients whose requests are forwarded.
+	forwarded  *discovery.Handler
+	release    *utilversion.Version
+	discovered time.Time
 }
 
 // kind is a mirrored resource in one version, with its collections.
@@ -59,9 +62,8 @@ type kind struct {
 	collections []*collection
 }
 
-// collection is a served collection with its description, the renderer that encodes its objects, and the caches of its
-// encoded events and list sizes. A kind has several collections if its namespaces or selections are mirrored
-// separately.
+// collection is a served collection with its renderer and caches. A kind has several collections if its namespaces or
+// selections are mirrored separately.
 type collection struct {
 	described
 	*renderer
@@ -71,8 +73,7 @@ type collection struct {
 	lengths *lengths
 }
 
-// all returns the state of the source, which it reads again if the cached state is older than catalogAge. It fails if
-// the source cannot be read, or if ctx ends first.
+// all returns the state of the source. It reads the source if the cached state is older than catalogAge.
 func (c *catalog) all(ctx context.Context) (*known, error) {
 	if err := c.gate.enter(ctx); err != nil {
 		return nil, err
@@ -100,7 +101,6 @@ func (c *catalog) all(ctx context.Context) (*known, error) {
 	return c.known, nil
 }
 
-// resourcesOf returns the entries in discovery of the given kinds.
 func resourcesOf(kinds map[schema.GroupVersionResource]*kind) map[schema.GroupVersionResource]discovery.Resource {
 	all := map[schema.GroupVersionResource]discovery.Resource{}
 	for gvr, k := range kinds {
@@ -113,8 +113,6 @@ func resourcesOf(kinds map[schema.GroupVersionResource]*kind) map[schema.GroupVe
 	return all
 }
 
-// discover sets the fields of next that depend on the stored documents of the API server: discovery, forwarded and
-// release.
 func (c *catalog) discover(ctx context.Context, next *known) {
 	resources := slices.Collect(maps.Values(next.resources))
 	if c.reviews {
@@ -125,7 +123,7 @@ func (c *catalog) discover(ctx context.Context, next *known) {
 		klog.FromContext(ctx).V(2).Info("Part of what is known of the API server cannot be read", "err", err)
 	}
 	resources = slices.DeleteFunc(resources, func(r discovery.Resource) bool {
-		return server.Discovery.Retired(r.GroupVersionResource) // absent from discovery, but readable by its path
+		return server.Discovery.Retired(r.GroupVersionResource) // a retired version is absent from discovery, but readable by its path
 	})
 	o := discovery.Options{Server: server,
 		OpenAPI: func(ctx context.Context, gv schema.GroupVersion) ([]byte, string, error) {
@@ -166,8 +164,6 @@ func (c *catalog) make(ctx context.Context) (
 	return kinds, expected, nil
 }
 
-// collection returns the collection that d describes. It keeps the renderer and caches of the collection with the same
-// identity, unless the description of the resource has changed.
 func (c *catalog) collection(d described) *collection {
 	var old *collection
 	if c.known != nil && c.known.kinds[d.Identity.GroupVersionResource] != nil {
@@ -194,7 +190,7 @@ func (c *catalog) collection(d described) *collection {
 }
 
 // hasStatus reports whether a GET of the status subresource returns the object, as in kube-apiserver. It returns false
-// for custom resources, since the source does not record whether they have that subresource.
+// for custom resources, since the store does not know whether they have that subresource.
 func (k *kind) hasStatus() bool {
 	obj, err := scheme.Scheme.New(k.collections[0].renderer.kind)
 	if err != nil {
@@ -205,8 +201,8 @@ func (k *kind) hasStatus() bool {
 }
 
 // find returns the collection that answers a request for objects in the form f: whole, as metadata or as a Table. Of
-// several collections with all requested objects it returns the preferred one (entry.Prefer). If none has all of them
-// and exactly one collection has some, find returns that collection with exact set to false.
+// several collections with all requested objects it returns the preferred one (entry.Prefer). If no collection has all
+// objects and exactly one has some, find returns that collection with exact set to false.
 func (k *kind) find(p path, o *listOptions, f form) (c *collection, exact bool) {
 	var part, whole []*collection
 	for _, c := range k.collections {
@@ -228,7 +224,6 @@ func (k *kind) find(p path, o *listOptions, f form) (c *collection, exact bool) 
 	return nil, false
 }
 
-// covers reports whether the collection contains all objects that a request selects, by its path and selectors.
 func (c *collection) covers(p path, o *listOptions) bool {
 	if c.Identity.Namespace != "" && c.Identity.Namespace != p.namespace || c.lacks != "" {
 		return false
@@ -247,7 +242,6 @@ func (c *collection) covers(p path, o *listOptions) bool {
 	return true
 }
 
-// scope describes in words which objects of the kind are mirrored, for error messages.
 func (k *kind) scope() string {
 	var all []string
 	for _, c := range k.collections {
@@ -256,7 +250,6 @@ func (k *kind) scope() string {
 	return strings.Join(all, ", ")
 }
 
-// scope describes in words which objects of its kind the collection contains, for error messages.
 func (c *collection) scope() string {
 	if c.Identity.Namespace == "" && c.Identity.LabelSelector == "" && c.Identity.FieldSelector == "" && c.lacks == "" {
 		return "all"

@@ -10,21 +10,22 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// gzipThreshold is the size of a response's body, in bytes, above which it is compressed, as in kube-apiserver.
+// gzipThreshold is the size of a response's body, in bytes, above which the body is compressed, as in kube-apiserver.
 const gzipThreshold = 128 << 10
 
-// outputs are buffers for the bodies of responses. Without a buffer, each small write would be a chunk and a TLS record
-// of its own.
+// outputs are buffers for the bodies of responses. Without a buffer, each small write would be a separate chunk and TLS
+// record.
 var outputs = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, 64<<10) }}
 
-// compressible is a response body that is compressed if it is large and the client accepts gzip. Close flushes it.
+// compressible is a response body that is compressed if it is large and the client accepts gzip.
 type compressible struct {
 	w     http.ResponseWriter
-	takes bool   // the client accepts gzip
-	held  []byte // the start of the body, kept back until gzipThreshold bytes are written
-	out   io.Writer
-	buf   *bufio.Writer
-	zip   *gzip.Writer
+	takes bool
+	// held is the start of the body, kept back until gzipThreshold bytes are written.
+	held []byte
+	out  io.Writer
+	buf  *bufio.Writer
+	zip  *gzip.Writer
 }
 
 func newCompressible(w http.ResponseWriter, r *http.Request) *compressible {
@@ -42,7 +43,6 @@ func takesGzip(r *http.Request) bool {
 	return false
 }
 
-// Write implements io.Writer.
 func (c *compressible) Write(data []byte) (int, error) {
 	if c.out != nil {
 		return c.out.Write(data)
@@ -56,7 +56,7 @@ func (c *compressible) Write(data []byte) (int, error) {
 	}
 	c.buf = outputs.Get().(*bufio.Writer)
 	if c.buf.Reset(c.w); c.takes {
-		c.zip, _ = gzip.NewWriterLevel(c.buf, gzip.BestSpeed) // fails only for an invalid level
+		c.zip, _ = gzip.NewWriterLevel(c.buf, gzip.BestSpeed) // NewWriterLevel fails only for an invalid level
 		c.out = c.zip
 	} else {
 		c.out = c.buf
@@ -66,7 +66,6 @@ func (c *compressible) Write(data []byte) (int, error) {
 	return len(data), err
 }
 
-// Close writes the buffered rest of the body, and puts the buffer back into its pool.
 func (c *compressible) Close() (err error) {
 	if c.out == nil {
 		_, err = c.w.Write(c.held)

@@ -15,8 +15,9 @@ import (
 // deprecation is the warning for a deprecated version of a kind, and the Kubernetes release since which kube-apiserver
 // sends that warning. The zero value means that the version is not deprecated.
 type deprecation struct {
-	text  string
-	since *utilversion.Version // nil: the warning is sent by all releases
+	text string
+	// since is nil if all releases send the warning.
+	since *utilversion.Version
 }
 
 // deprecationOf returns the deprecation of a built-in kind, in the words of k8s.io/apiserver/pkg/endpoints/deprecation.
@@ -39,7 +40,6 @@ func deprecationOf(gvk schema.GroupVersionKind) (d deprecation) {
 	return deprecation{since: d.since, text: d.text + removal(obj) + replacement(obj)}
 }
 
-// removal returns the Kubernetes release that no longer serves the version of an object's kind; "" if there is none.
 func removal(obj runtime.Object) string {
 	if o, ok := obj.(interface{ APILifecycleRemoved() (major, minor int) }); ok {
 		if major, minor := o.APILifecycleRemoved(); major != 0 || minor != 0 {
@@ -49,7 +49,6 @@ func removal(obj runtime.Object) string {
 	return ""
 }
 
-// replacement returns the version of an object's kind that replaces the object's version; "" if there is none.
 func replacement(obj runtime.Object) string {
 	if o, ok := obj.(interface {
 		APILifecycleReplacement() schema.GroupVersionKind
@@ -61,8 +60,8 @@ func replacement(obj runtime.Object) string {
 	return ""
 }
 
-// deprecation returns the deprecation of the requested version of a kind. For a custom resource it comes from the
-// CustomResourceDefinition.
+// deprecation returns the deprecation of the requested version of a kind. The deprecation of a custom resource comes
+// from its CustomResourceDefinition.
 func (k *kind) deprecation() deprecation {
 	if c := k.collections[0]; c.builtIn {
 		return c.deprecated
@@ -81,13 +80,12 @@ func (d deprecation) warning(release *utilversion.Version) string {
 		return ""
 	}
 	header, err := utilnet.NewWarningHeader(299, "", d.text)
-	if err != nil { // the text has control characters
+	if err != nil {
 		return ""
 	}
 	return header
 }
 
-// releaseOf returns the major and minor version of an API server; nil if unknown.
 func releaseOf(v *version.Info) *utilversion.Version {
 	if v == nil {
 		return nil

@@ -14,7 +14,6 @@ import (
 	"github.com/larder-dev/larder/store/query"
 )
 
-// checkFields rejects field selectors that kube-apiserver does not support for the kind, with kube-apiserver's errors.
 func (k *kind) checkFields(selector fields.Selector) error {
 	builtIn := k.collections[0].builtIn
 	_, special := discovery.SelectableFields(k.GroupResource())
@@ -33,8 +32,8 @@ func (k *kind) checkFields(selector fields.Selector) error {
 	return nil
 }
 
-// matcherOf returns a function that reports whether an entry matches the selectors of a list or a watch. It returns nil
-// if all entries match. The function is not safe for concurrent use.
+// matcherOf returns a function that reports whether an entry matches the selectors of a list or a watch; nil if all
+// entries match. The function is not safe for concurrent use.
 func matcherOf(c *collection, o *listOptions) func(entry.Entry) (bool, error) {
 	if !o.selective() {
 		return nil

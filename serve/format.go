@@ -15,7 +15,6 @@ import (
 	"github.com/larder-dev/larder/internal/apistatus"
 )
 
-// media is the media type of a response: JSON, YAML or protobuf.
 type media string
 
 const (
@@ -37,7 +36,7 @@ const (
 type format struct {
 	media media
 	form  form
-	// version is the version of meta.k8s.io, v1 or v1beta1, in which Tables and metadata are sent. list is set if the
+	// version is the version of meta.k8s.io, v1 or v1beta1, in which Tables and metadata are sent. list is true if the
 	// client accepts PartialObjectMetadataList.
 	version string
 	list    bool
@@ -59,7 +58,6 @@ func (m media) encode(obj any, apiVersion, kind string) ([]byte, error) {
 	return append(data, '\n'), err
 }
 
-// stream returns the Content-Type of a watch's response.
 func (f format) stream() string {
 	if f.media == mediaProtobuf {
 		return string(mediaProtobuf) + ";stream=watch"
@@ -73,16 +71,17 @@ var (
 	streams = []string{"application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch"}
 )
 
-// negotiation holds the properties of a request that decide which media types and forms can be served.
 type negotiation struct {
-	known    bool // client-go has the Go type of the kind, so that protobuf can be served
-	newer    bool // the server is newer than client-go: JSON has fields that protobuf would lose
+	// known is true if client-go has the Go type of the kind, so that protobuf can be served.
+	known bool
+	// newer is true if the server is newer than client-go: JSON has fields that protobuf would lose.
+	newer    bool
 	list     bool
 	watching bool
 }
 
-// negotiate returns the first format in the request's Accept header that can be served, or JSON if there is no such
-// header.
+// negotiate returns the first format in the request's Accept header that can be served. Without the header it returns
+// JSON.
 func negotiate(r *http.Request, a negotiation) (format, error) {
 	clauses := goautoneg.ParseAccept(r.Header.Get("Accept"))
 	if strings.TrimSpace(r.Header.Get("Accept")) == "" {
@@ -127,7 +126,6 @@ func routable(c goautoneg.Accept) bool {
 	return c.Type == "*" && c.SubType == "*" || slices.Contains(bodies, c.Type+"/"+c.SubType)
 }
 
-// wholeJSON reports whether a clause of an Accept header asks for whole objects in JSON, not for metadata or a Table.
 func wholeJSON(c goautoneg.Accept) bool {
 	f, ok := formatOf(c)
 	return ok && f.media == mediaJSON && f.form == whole
@@ -178,7 +176,6 @@ func formatOf(clause goautoneg.Accept) (f format, ok bool) {
 	return f, true
 }
 
-// includes sets the field include from the query parameter includeObject. It fails if the value is invalid.
 func (f *format) includes(policy string) error {
 	if f.form != table {
 		return nil

@@ -16,7 +16,6 @@ import (
 	"github.com/larder-dev/larder/serve/access"
 )
 
-// Forwarder forwards requests to an API server. The function Forward returns one.
 type Forwarder struct {
 	own   access.Authenticator
 	proxy *httputil.ReverseProxy
@@ -24,8 +23,8 @@ type Forwarder struct {
 
 // Forward returns a Forwarder to the API server of config. Requests carry the caller's own credentials, never config's.
 // X-Forwarded-For carries the caller's address, for the audit log of the API server. A caller with a client
-// certificate, or one that the authenticator own recognizes, has no credentials for the API server and is rejected with
-// 403.
+// certificate, or with credentials that the authenticator own recognizes, has none for the API server and is rejected
+// with 403.
 func Forward(config *rest.Config, own access.Authenticator) (*Forwarder, error) {
 	anonymous := rest.AnonymousClientConfig(config)
 	transport, err := rest.TransportFor(anonymous)
@@ -47,7 +46,7 @@ func Forward(config *rest.Config, own access.Authenticator) (*Forwarder, error) 
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(&url.URL{Scheme: target.Scheme, Host: target.Host, Path: strings.TrimSuffix(target.Path, "/")})
 			r.Out.Host = target.Host
-			r.Out.Header["X-Forwarded-For"] = r.In.Header["X-Forwarded-For"] // of earlier proxies
+			r.Out.Header["X-Forwarded-For"] = r.In.Header["X-Forwarded-For"] // the header of earlier proxies is kept
 			r.SetXForwarded()
 		},
 		ModifyResponse: func(answer *http.Response) error {
@@ -72,7 +71,6 @@ func Forward(config *rest.Config, own access.Authenticator) (*Forwarder, error) 
 	return &Forwarder{own: own, proxy: proxy}, nil
 }
 
-// ServeHTTP implements http.Handler.
 func (f *Forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !f.takes(r) {
 		access.WriteError(w, r, apistatus.New(http.StatusForbidden, "this goes to the API server, "+
@@ -86,7 +84,6 @@ func (f *Forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // fallbackKey is the context key of the handler that answers a forwarded request while the API server is unreachable.
 type fallbackKey struct{}
 
-// serveOr forwards a request. If the API server is unreachable, the handler fallback answers the request.
 func (f *Forwarder) serveOr(w http.ResponseWriter, r *http.Request, fallback http.Handler) {
 	f.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), fallbackKey{}, fallback)))
 }
@@ -118,10 +115,8 @@ func (q *request) forward() error {
 	return nil
 }
 
-// transports has one transport for requests that upgrade their connection and one for all other requests.
 type transports struct{ others, upgrades http.RoundTripper }
 
-// RoundTrip implements http.RoundTripper.
 func (t transports) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Header.Get("Upgrade") != "" {
 		return t.upgrades.RoundTrip(r)
@@ -129,7 +124,6 @@ func (t transports) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.others.RoundTrip(r)
 }
 
-// forwardError returns the error for a request that could not be forwarded.
 func forwardError(ctx context.Context, err error) error {
 	var known apierrors.APIStatus
 	var tooLarge *http.MaxBytesError

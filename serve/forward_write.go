@@ -27,8 +27,8 @@ type answeredKey struct{}
 var errUnreached = errors.New("the API server does not answer in time")
 
 // forwardRead forwards a read to the API server. If the API server is unreachable, or does not begin to answer within
-// freshFor, the function local answers from the mirror. The user's recorded writes to the resource are then forgotten,
-// so that further reads do not wait for them: the mirror has the latest state available.
+// freshFor, local answers from the mirrored objects. Further reads then do not wait for the user's earlier writes to
+// the resource, because the mirror has the latest state available.
 func (q *request) forwardRead(local func() error) (err error) {
 	ctx, cancel := context.WithCancelCause(q.ctx)
 	defer cancel(nil)
@@ -36,7 +36,7 @@ func (q *request) forwardRead(local func() error) (err error) {
 	defer slow.Stop()
 	ctx = context.WithValue(ctx, answeredKey{}, func(*http.Response) { slow.Stop() })
 	warnings := q.w.Header().Values("Warning")
-	q.w.Header().Del("Warning") // the API server sends its own
+	q.w.Header().Del("Warning") // the API server sends its own warnings
 	q.Handler.options.Forward.serveOr(q.w, q.r.WithContext(ctx), http.HandlerFunc(
 		func(http.ResponseWriter, *http.Request) {
 			q.writes.forget(newWriter(q.lease.user, q.path.GroupResource()))
@@ -48,7 +48,6 @@ func (q *request) forwardRead(local func() error) (err error) {
 	return err
 }
 
-// writesTo reports whether a forwarded request may change objects of a mirrored resource.
 func (q *request) writesTo() bool {
 	switch q.r.Method {
 	case http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
@@ -82,9 +81,9 @@ func (k *known) mirrors(r schema.GroupResource) bool {
 	return false
 }
 
-// written records a forwarded write after the API server's response, so that the user's later reads wait for it. A 409
-// or 404 is recorded as well, since it may show that the mirror is behind. So is a 504, which leaves the outcome
-// unknown.
+// written adds a forwarded write to the user's writes after the API server's response, so that the user's later reads
+// wait for it. A 409 or 404 counts as a write, since it may show that the mirrored objects are stale. A 504 counts too,
+// since the outcome is unknown.
 func (q *request) written(answer *http.Response) {
 	switch code := answer.StatusCode; {
 	case code >= 200 && code < 300:
@@ -107,9 +106,9 @@ func (q *request) written(answer *http.Response) {
 	q.writes.add(newWriter(q.lease.user, q.path.GroupResource()), q.path.namespace, rv, time.Now())
 }
 
-// writtenRV returns the resourceVersion of the object in the response to a write. It returns 0 if the response has
-// none. It also returns 0 if the write removed the last finalizer of a deleted object: kube-apiserver then responds
-// with the object's previous state.
+// writtenRV returns the resourceVersion of the object in the response to a write; 0 if the response has none. It also
+// returns 0 if the write removed the last finalizer of a deleted object: kube-apiserver then responds with the object's
+// previous state.
 func writtenRV(body []byte) uint64 {
 	var m metav1.PartialObjectMetadata
 	if message, ok := bytes.CutPrefix(body, []byte(protobufMagic)); ok {
@@ -123,6 +122,6 @@ func writtenRV(body []byte) uint64 {
 	if m.DeletionTimestamp != nil && len(m.Finalizers) == 0 {
 		return 0
 	}
-	rv, _ := strconv.ParseUint(m.ResourceVersion, 10, 64) // 0 if not a number: such resourceVersions cannot be compared
+	rv, _ := strconv.ParseUint(m.ResourceVersion, 10, 64) // ParseUint returns 0 for a resourceVersion that is not a number and so cannot be compared
 	return rv
 }

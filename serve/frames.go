@@ -13,12 +13,14 @@ import (
 	"github.com/larder-dev/larder/store/history"
 )
 
-// frames caches the newest watch events of a collection in encoded form. Each event is so encoded once for all watches
-// with the same format. It is safe for concurrent use.
+// frames caches the newest watch events of a collection in encoded form, so that an event is encoded once for all
+// watches with the same format. It is safe for concurrent use.
 type frames struct {
-	mu    sync.Mutex
-	made  map[frameKey]*frame // the encoded events; guarded by mu, like order and bytes
-	order []frameKey          // the keys of made, oldest first
+	mu sync.Mutex
+	// made has the encoded events. mu guards made, order and bytes.
+	made map[frameKey]*frame
+	// order has the keys of made, oldest first.
+	order []frameKey
 	bytes int
 }
 
@@ -33,12 +35,12 @@ const (
 // panics.
 var errEncodePanicked = errors.New("the event could not be encoded")
 
-// frameKey identifies an encoded event in the cache: by the event, its type and the format of the encoding.
 type frameKey struct {
 	event     *history.Event
 	eventType watch.EventType
 	of        format
-	first     bool // the event begins a Table watch: its row is sent with the column definitions
+	// first is true if the event begins a Table watch: its row is sent with the column definitions.
+	first bool
 	// second is the Unix time at which the ages in a Table's row are computed; 0 for forms without ages.
 	second int64
 }
@@ -47,13 +49,14 @@ type frame struct {
 	once sync.Once
 	data []byte
 	err  error
-	size int // memory of the encoded event; 0 until it is encoded; guarded by frames.mu
+	// size is the memory of the encoded event; 0 until it is encoded. frames.mu guards size.
+	size int
 }
 
 func newFrames() *frames { return &frames{made: map[frameKey]*frame{}} }
 
-// get returns an encoded event from the cache. If the event is missing, the first caller encodes it with encode, and
-// concurrent callers wait for the result.
+// get returns an encoded event from the cache. If the event is missing, the first caller encodes it, and concurrent
+// callers wait for the result.
 func (s *frames) get(key frameKey, encode func() ([]byte, error)) ([]byte, error) {
 	s.mu.Lock()
 	f := s.made[key]
@@ -70,7 +73,6 @@ func (s *frames) get(key frameKey, encode func() ([]byte, error)) ([]byte, error
 	return f.data, f.err
 }
 
-// has reports whether an event is cached in encoded form.
 func (s *frames) has(key frameKey) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,7 +97,6 @@ func (s *frames) added(key frameKey, f *frame) {
 	}
 }
 
-// frame returns an event of an object, encoded for the watch's client.
 func (w *watcher) frame(eventType watch.EventType, e entry.Entry, first bool) ([]byte, error) {
 	object, err := w.collection.item(w.format, e, true, time.Now())
 	if err != nil {
@@ -109,8 +110,8 @@ func (w *watcher) frame(eventType watch.EventType, e entry.Entry, first bool) ([
 	return w.format.frame(eventType, object), nil
 }
 
-// tableOf returns a Table with one row, for an event of a watch. first says that it is the watch's first Table, which
-// has the column definitions.
+// tableOf returns a Table with one row, for an event of a watch. Only the first Table of a watch has the column
+// definitions.
 func (w *watcher) tableOf(row []byte, rv string, first bool) ([]byte, error) {
 	definitions := []byte("null")
 	if first {
@@ -123,7 +124,6 @@ func (w *watcher) tableOf(row []byte, rv string, first bool) ([]byte, error) {
 		`"columnDefinitions":%s,"rows":[%s]}`, w.format.version, rv, definitions, row), nil
 }
 
-// frame encodes an event of a watch around an object that is already encoded.
 func (f format) frame(eventType watch.EventType, object []byte) []byte {
 	if f.media == mediaProtobuf {
 		return appendWatchFrame(nil, string(eventType), object)

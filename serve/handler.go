@@ -25,11 +25,11 @@ type Options struct {
 	// Confidential serves Secrets and sealed collections. Default: they are absent.
 	Confidential bool
 	// Forward forwards the requests that the Handler cannot answer to the API server: writes, logs, and requests for
-	// resources that are not mirrored. For clients whose credentials can be forwarded, discovery includes the resources
-	// of the API server. Default: such requests fail.
+	// resources that are not mirrored. Discovery includes the resources of the API server for clients whose credentials
+	// can be forwarded. Default: such requests fail.
 	Forward *Forwarder
 	// Authorizer decides which user may do what. The Handler must then be behind access.NewHandler, which authenticates
-	// the users. Default: every client may read everything that is served.
+	// the users. Default: every client may read all served objects.
 	Authorizer access.Authorizer
 	// Snapshots answers GET and HEAD below /snapshot/. The user needs the right to the requested path (nonResourceURLs
 	// in RBAC). The handler receives the path without that prefix, such as /latest. Default: such paths do not exist.
@@ -41,9 +41,8 @@ type Options struct {
 	Page http.Handler
 	// Memory is the memory budget of responses. Default: a budget of DefaultMemory bytes.
 	Memory *Memory
-	// Notes returns the known defects of a collection, of which clients are warned; from informer.Status.Notes, for
-	// example. Default: the notes of entry.Info. They do not say whether the API server allows the collection to be
-	// watched.
+	// Notes returns the known defects of a collection, of which clients are warned, such as informer.Status.Notes.
+	// Default: the notes of entry.Info, which do not say whether the API server allows the collection to be watched.
 	Notes func(entry.Info) []entry.Note
 }
 
@@ -54,12 +53,14 @@ type Handler struct {
 	catalog catalog
 	writes  writes
 
-	ctx    context.Context // ends all open requests; canceled by Close
+	// ctx ends all open requests. Close cancels it.
+	ctx    context.Context
 	cancel context.CancelCauseFunc
 
 	mu     sync.Mutex
-	closed bool           // guarded by mu
-	open   sync.WaitGroup // running requests; Add is not called after closed is set
+	closed bool
+	// open counts the running requests. Add is not called after closed is set.
+	open sync.WaitGroup
 }
 
 // New returns a Handler that serves the Source s. It starts no goroutines.
@@ -76,7 +77,6 @@ func New(s Source, o Options) (*Handler, error) {
 	return h, nil
 }
 
-// errClosing is the cause with which Close cancels open requests.
 var errClosing = errors.New("the server is shutting down")
 
 // Close ends all open watches and lists and waits for them. Requests that arrive later are rejected.
@@ -102,22 +102,24 @@ func (h *Handler) begin() bool {
 // request is one HTTP request for mirrored objects, with the values that are parsed and chosen while it is answered.
 type request struct {
 	*Handler
-	ctx context.Context // canceled when the client disconnects, and by Close
+	// ctx is canceled when the client disconnects, and by Handler.Close.
+	ctx context.Context
 	w   http.ResponseWriter
 	r   *http.Request
 
 	writeDeadline *writeDeadline
 	lease         memoryLease
 	path          path
-	options       *listOptions // the query parameters; nil before they are parsed
-	deprecated    string       // the Warning header for a deprecated version; empty if there is none
-	format        format
-	collection    *collection
-	reader        reader
-	offline       bool // the request is allowed only by the rules for an outage of the API server
+	options       *listOptions
+	// deprecated is the Warning header for a deprecated version; "" for other versions.
+	deprecated string
+	format     format
+	collection *collection
+	reader     reader
+	// offline is true if only the rules for an outage of the API server allow the request.
+	offline bool
 }
 
-// ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !h.begin() {
 		access.WriteError(w, r, apierrors.NewServiceUnavailable(errClosing.Error()))
@@ -208,8 +210,8 @@ func (q *request) serve() error {
 	return q.answer(k, watching)
 }
 
-// reaches checks whether kube-apiserver would reject a request before the handler of its kind sees it. It returns that
-// error: an invalid timeout, a missing right, or an unacceptable Accept header.
+// reaches returns the error of requests that kube-apiserver rejects before the handler of their kind sees them: an
+// invalid timeout, a missing right, or an unacceptable Accept header.
 func (q *request) reaches(k *kind, watching bool) error {
 	if err := checkTimeout(q.r.URL.Query()); err != nil && !watching {
 		return err
@@ -221,7 +223,7 @@ func (q *request) reaches(k *kind, watching bool) error {
 	return err
 }
 
-// notYet answers a request for a mirrored collection that is not in the source yet: 429, or the error for an invalid
+// notYet answers a request for a mirrored collection that is not in the store yet: 429, or the error for an invalid
 // query or a missing right.
 func (q *request) notYet(id entry.Identity) (err error) {
 	if q.options = everything(); q.path.name == "" {
@@ -235,7 +237,6 @@ func (q *request) notYet(id entry.Identity) (err error) {
 	return errNotListed(id)
 }
 
-// verb returns the verb in RBAC of a request that reads objects: get, list or watch.
 func (q *request) verb() string {
 	switch {
 	case q.path.name != "":
@@ -246,7 +247,6 @@ func (q *request) verb() string {
 	return "list"
 }
 
-// answer answers a get, list or watch of objects of the kind k. It chooses the format and the collection of the answer.
 func (q *request) answer(k *kind, watching bool) (err error) {
 	a := negotiation{known: k.collections[0].known, newer: k.collections[0].Attributes.NewerServer(),
 		list:     q.path.name == "",
@@ -259,7 +259,7 @@ func (q *request) answer(k *kind, watching bool) (err error) {
 	}
 	switch err := q.choose(k); {
 	case errors.Is(err, errForward):
-		q.w.Header().Del("Warning") // the API server sends its own
+		q.w.Header().Del("Warning") // the API server sends its own warnings
 		return q.forward()
 	case err != nil:
 		return err
@@ -282,7 +282,6 @@ func (q *request) answer(k *kind, watching bool) (err error) {
 	return q.watch()
 }
 
-// read answers a get or a list of objects, from the mirror or by forwarding it.
 func (q *request) read() error {
 	local := func() error {
 		q.warnOfNotes()
@@ -301,11 +300,10 @@ func (q *request) read() error {
 	return local()
 }
 
-// errForward says that the request must be forwarded, because the requested objects are not mirrored.
 var errForward = errors.New("this is not mirrored, and forwarded")
 
-// choose finds the collection that answers the request and opens a reader of it. It fails if the requested objects are
-// not mirrored or not listed yet, and with errForward if the request must be forwarded.
+// choose finds the collection that answers the request and opens its reader. It fails if the requested objects are not
+// mirrored or not listed yet, and with errForward if the request must be forwarded.
 func (q *request) choose(k *kind) (err error) {
 	c, exact := k.find(q.path, q.options, q.format.form)
 	if q.Handler.options.Forward != nil && (c == nil || !exact && !q.Handler.options.Narrow) {
@@ -318,7 +316,7 @@ func (q *request) choose(k *kind) (err error) {
 	switch {
 	case c == nil:
 		return q.tooWide(k, k.scope(), "")
-	case exact || q.path.name != "": // the object may be in the collection
+	case exact || q.path.name != "":
 	case !q.Handler.options.Narrow:
 		return q.tooWide(k, c.scope(), ", or start the server with --narrow")
 	default:
@@ -327,7 +325,7 @@ func (q *request) choose(k *kind) (err error) {
 	if q.reader, err = q.source.open(q.ctx, c.Identity); err != nil {
 		return errRead(err)
 	}
-	now := *c // a copy for the current state: that in the catalog may be a second old
+	now := *c // the copy gets the current Info; that of the cached collection may be a second old
 	if now.Info, err = q.reader.Info(q.ctx); err != nil {
 		return errRead(err)
 	}
@@ -347,7 +345,7 @@ func onlyMetadata(k *kind) bool {
 	return true
 }
 
-// unserved answers requests that the mirror cannot answer: for resources that are not mirrored, and requests that do
+// unserved answers requests that the mirrored objects cannot answer: requests for other resources, and requests that do
 // not read. With Options.Forward it forwards the request, which the API server then authorizes.
 func (q *request) unserved(k *kind, reads bool) error {
 	if q.Handler.options.Forward != nil {

@@ -21,18 +21,16 @@ type lengthKey struct {
 	form   form
 }
 
-// length is the total size of a list's items, in bytes, when the collection was at one resourceVersion.
 type length struct {
 	at    history.Position
 	rv    string
 	bytes int
 }
 
-// maxLengths bounds the number of cached list sizes of a collection.
 const maxLengths = 1000
 
-// of returns the total size of a list's items in protobuf: the cached size, plus the changes since it was cached.
-// itemSize returns the size of one item. ok is false if no size is cached, or if the changes are no longer known.
+// of returns the total size of a list's items in protobuf: the cached size, plus the changes since then. itemSize
+// returns the size of one item. ok is false if no size is cached, or if the changes are no longer known.
 func (s *lengths) of(l *listing, f form, itemSize func(entry.Entry) int) (bytes int, ok bool) {
 	s.mu.Lock()
 	known, ok := s.known[lengthKey{l.prefix(), f}]
@@ -52,14 +50,12 @@ func (s *lengths) of(l *listing, f form, itemSize func(entry.Entry) int) (bytes 
 	return known.bytes + grown, true
 }
 
-// forget drops the cached size of a list's items.
 func (s *lengths) forget(l *listing, f form) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.known, lengthKey{l.prefix(), f})
 }
 
-// put caches the size of a list's items.
 func (s *lengths) put(l *listing, f form, bytes int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -31,7 +31,6 @@ const (
 	renderedFactor = 4
 )
 
-// listMemory returns the memory, in bytes, that a list acquires from the budget for objects of the given stored size.
 func listMemory(objects int) int64 {
 	return answerOverhead + renderedFactor*int64(max(objects, pageBytes))
 }
@@ -47,7 +46,6 @@ const (
 	documentMemory = 2 << 20
 )
 
-// list answers a list request.
 func (q *request) list() error {
 	l := newListing(q.collection, q.reader, q.path, q.options)
 	if err := l.begin(q.ctx); err != nil {
@@ -80,18 +78,21 @@ func (q *request) list() error {
 	}
 	w := q.listWriter(meta)
 	w.begin(x.length)
-	_ = w.write(x.rendered) // a write error is kept and returned by end
+	_ = w.write(x.rendered) // end returns the error of write
 	return w.end()
 }
 
-// extent holds the properties of a list that must be known before its items are written. With a limit it says whether
-// more objects follow; in protobuf, it has the size of the items.
+// extent holds the properties of a list that must be known before its items are written.
 type extent struct {
-	items  int    // the number of items; -1: all objects from the start of the list to its end
-	length int    // the total size of the items in protobuf, in bytes
-	last   string // the key of the last item; only used if more is set
-	more   bool   // more objects follow than the limit allows
-	// complete says that the field rendered has all items, so that the list need not be read again.
+	// items is the number of items; -1 for all objects from the start of the list to its end.
+	items int
+	// length is the total size of the items in protobuf, in bytes.
+	length int
+	// last is the key of the last item. It is only used if more is true.
+	last string
+	// more is true if more objects follow than the limit allows.
+	more bool
+	// complete is true if rendered has all items, so that the list need not be read again.
 	complete bool
 	rendered [][]byte
 }
@@ -155,8 +156,8 @@ func (x *extent) gather(items [][]byte, length int, shared bool) {
 	}
 }
 
-// holdPage acquires the memory for rendering a page of a list. This is at least the memory of the stored objects, plus
-// the memory for rendering the largest of them. It returns the memory that each object needs.
+// holdPage acquires the memory for rendering a page of a list, and returns the memory that each object needs. It
+// acquires at least the memory of the stored objects plus the memory for rendering the largest one.
 func (q *request) holdPage(entries []entry.Entry) (needs []int64, err error) {
 	needs = make([]int64, len(entries))
 	parallel.Each(len(entries), sizeOf(entries), func(i int) {
@@ -166,8 +167,8 @@ func (q *request) holdPage(entries []entry.Entry) (needs []int64, err error) {
 	return needs, q.lease.resize(q.ctx, max(listMemory(sizeOf(entries)), least), freshFor)
 }
 
-// renderPage renders a page of a list, and acquires the memory for it. When it returns, the request holds the memory of
-// the stored objects and of the rendered items.
+// renderPage renders a page of a list. Afterwards the request holds the memory of the stored objects and of the
+// rendered items.
 func (q *request) renderPage(entries []entry.Entry) (items [][]byte, length int, err error) {
 	needs, err := q.holdPage(entries)
 	if err != nil {
@@ -180,7 +181,6 @@ func (q *request) renderPage(entries []entry.Entry) (items [][]byte, length int,
 	return items, length, q.lease.resize(q.ctx, max(listMemory(0), held), freshFor)
 }
 
-// sizeOf returns the stored size of objects, in bytes.
 func sizeOf(entries []entry.Entry) (n int) {
 	for _, e := range entries {
 		n += len(e.Payload)
@@ -188,7 +188,6 @@ func sizeOf(entries []entry.Entry) (n int) {
 	return n
 }
 
-// memory returns how many bytes of memory rendered objects need while they are written to the client.
 func (m media) memory(items [][]byte) (n int64) {
 	for _, item := range items {
 		n += int64(len(item))
@@ -234,8 +233,6 @@ func (q *request) stream(l *listing, after string, x extent) error {
 	return w.end()
 }
 
-// listMeta returns the metadata of a list: resourceVersion, and, if more objects follow, a continue token and their
-// number.
 func (q *request) listMeta(l *listing, x extent) (meta metav1.ListMeta, err error) {
 	meta.ResourceVersion = l.rv
 	if !x.more {
@@ -295,12 +292,12 @@ func (q *request) renderAll(entries []entry.Entry, needs []int64) (items [][]byt
 	if q.format.media == mediaProtobuf {
 		cost /= 16 // for protobuf most bytes are copied, not decoded
 	} else {
-		cost *= 4 // otherwise an object is decoded and encoded
+		cost *= 4 // other formats require that an object is decoded and encoded
 	}
 	now := time.Now()
 	parallel.Each(len(entries), cost, func(i int) {
 		need := min(needs[i], rendering)
-		_ = working.Acquire(context.Background(), need) // cannot fail: its context never ends
+		_ = working.Acquire(context.Background(), need) // Acquire cannot fail: its context never ends
 		defer working.Release(need)
 		items[i], errs[i] = q.collection.item(q.format, entries[i], false, now)
 	})
@@ -313,7 +310,6 @@ func (q *request) renderAll(entries []entry.Entry, needs []int64) (items [][]byt
 	return items, length, nil
 }
 
-// itemLength returns the size of an entry as an item of a protobuf list, in bytes.
 func (q *request) itemLength(e entry.Entry) int {
 	item, err := q.collection.item(q.format, e, false, time.Time{})
 	if err != nil {

@@ -13,19 +13,18 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// listWriter writes the body of a list's response, page by page.
 type listWriter struct {
 	q     *request
 	meta  metav1.ListMeta
-	out   io.WriteCloser // the response body; nil before begin
+	out   io.WriteCloser
 	items int
 	err   error
 }
 
 func (q *request) listWriter(meta metav1.ListMeta) *listWriter { return &listWriter{q: q, meta: meta} }
 
-// begin writes the header and the start of the list, up to its items. length is the total size of the items, which a
-// protobuf list begins with.
+// begin writes the header and the start of the list, up to its items. length is the total size of the items, which
+// precedes them in protobuf.
 func (w *listWriter) begin(length int) {
 	q := w.q
 	apiVersion, kind := q.collection.typeMeta(q.format, q.format.form != table)
@@ -43,7 +42,7 @@ func (w *listWriter) begin(length int) {
 		head = fmt.Appendf(nil, "apiVersion: %s\n%s:", apiVersion, w.itemsName())
 	default:
 		meta, err := json.Marshal(w.meta)
-		if !q.collection.builtIn && q.format.form == whole && w.meta.Continue == "" { // as in kube-apiserver
+		if !q.collection.builtIn && q.format.form == whole && w.meta.Continue == "" { // kube-apiserver writes an empty continue token for custom resources
 			meta = append([]byte(`{"continue":"",`), meta[1:]...)
 		}
 		w.err = err
@@ -67,7 +66,6 @@ func (w *listWriter) put(data []byte) {
 	}
 }
 
-// write writes some items of the list. It fails if the client has closed the connection.
 func (w *listWriter) write(items [][]byte) error {
 	var head []byte
 	for _, item := range items {
@@ -96,7 +94,7 @@ func (w *listWriter) end() error {
 		w.put([]byte(envelopeTail))
 	case mediaJSON:
 		if w.items == 0 && (w.q.format.form == metadata || w.q.format.form == table && w.q.collection.columns.ByDefault()) {
-			w.put([]byte("null}\n")) // as in kube-apiserver
+			w.put([]byte("null}\n")) // kube-apiserver writes null for these empty lists
 			break
 		}
 		if w.items == 0 {
@@ -116,7 +114,6 @@ func (w *listWriter) end() error {
 	return w.failed(w.err)
 }
 
-// itemsName returns the name of the list's field that contains the items: rows in a Table, items in any other list.
 func (w *listWriter) itemsName() string {
 	if w.q.format.form == table {
 		return "rows"
@@ -124,11 +121,10 @@ func (w *listWriter) itemsName() string {
 	return "items"
 }
 
-// yamlTail returns the end of a YAML list: the fields after the items.
 func (w *listWriter) yamlTail() ([]byte, error) {
 	_, kind := w.q.collection.typeMeta(w.q.format, w.q.format.form != table)
 	rest := map[string]any{"kind": kind, "metadata": w.meta}
-	if !w.q.collection.builtIn && w.q.format.form == whole && w.meta.Continue == "" { // as in JSON
+	if !w.q.collection.builtIn && w.q.format.form == whole && w.meta.Continue == "" { // JSON lists have an empty continue token too
 		rest["metadata"] = map[string]any{"continue": "", "resourceVersion": w.meta.ResourceVersion}
 	}
 	if w.q.format.form == table {
@@ -141,7 +137,7 @@ func (w *listWriter) yamlTail() ([]byte, error) {
 	return append([]byte("\n"), tail...), err
 }
 
-// failed returns err for a response if nothing has been written yet. Otherwise it aborts the connection, so that the
+// failed returns err if no part of the response has been written yet. Otherwise it aborts the connection, so that the
 // client cannot mistake a partial list for a complete one.
 func (w *listWriter) failed(err error) error {
 	if err == nil || w == nil || w.out == nil {
@@ -150,7 +146,7 @@ func (w *listWriter) failed(err error) error {
 	panic(http.ErrAbortHandler)
 }
 
-// listMeta returns the metadata of a Table with only one object, whose resourceVersion it has.
+// listMeta returns the metadata of a Table with only one object: that object's resourceVersion.
 func listMeta(e entry.Entry) metav1.ListMeta {
 	return metav1.ListMeta{ResourceVersion: e.ResourceVersion}
 }

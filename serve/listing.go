@@ -19,11 +19,11 @@ import (
 	"github.com/larder-dev/larder/store/history"
 )
 
-// freshFor is how long a request waits for the mirror to reach a resourceVersion.
+// freshFor is how long a request waits for a collection to reach a resourceVersion.
 const freshFor = 3 * time.Second
 
-// listing reads a collection in one state, that of one resourceVersion, page by page. Changes that are made meanwhile
-// are undone in each page.
+// listing reads a collection in one state, that of one resourceVersion, page by page. Later changes are undone in each
+// page.
 type listing struct {
 	c       *collection
 	r       reader
@@ -31,25 +31,25 @@ type listing struct {
 	options *listOptions
 	selects func(entry.Entry) (bool, error)
 
-	// at is the position, in the collection's history of changes, of the state that the list shows. If it is zero, the
-	// first page sets it.
+	// at is the position, in the collection's history, of the state that the list shows. If at is zero, the first page
+	// sets it.
 	at history.Position
-	rv string // resourceVersion of the state that the list shows
+	// rv is the resourceVersion of the state that the list shows.
+	rv string
 	// begun is the state of the collection when the first page was read, possibly in an earlier pass over the same
 	// list.
 	begun *entry.Info
 
-	reusesMemory bool // all pages use one buffer: the callback of pages must not keep their entries
+	// reusesMemory is true if all pages use one buffer: the callback of pages must not keep their entries.
+	reusesMemory bool
 }
 
-// memories are buffers for the objects' payloads in a page of a list.
 var memories = sync.Pool{New: func() any { return new([]byte) }}
 
 func newListing(c *collection, r reader, p path, o *listOptions) *listing {
 	return &listing{c: c, r: r, path: p, options: o, selects: matcherOf(c, o)}
 }
 
-// prefix returns the prefix of the keys of the listed objects: their namespace, or "" for all objects.
 func (l *listing) prefix() string {
 	if l.path.namespace != "" {
 		return l.path.namespace + "/"
@@ -106,7 +106,6 @@ func (l *listing) exactly(rv string) (err error) {
 	return err
 }
 
-// awaitRV waits for up to freshFor until the collection has reached a resourceVersion.
 func (l *listing) awaitRV(ctx context.Context, rv uint64) error { return awaitRV(ctx, l.c, l.r, rv) }
 
 func awaitRV(ctx context.Context, c *collection, r reader, rv uint64) error {
@@ -136,8 +135,8 @@ func awaitRV(ctx context.Context, c *collection, r reader, rv uint64) error {
 }
 
 // pages calls fn for each page of the listed objects, in key order and with the selectors applied. All pages show one
-// state of the collection. Its position and resourceVersion are set before the first call, whose page may be empty.
-// more says whether further pages follow. fn returns false to stop.
+// state of the collection, which is selected before the first call. The first page may be empty. more says whether
+// further pages follow. fn returns false to stop.
 func (l *listing) pages(ctx context.Context, after string, fn func(_ []entry.Entry, more bool) (bool, error)) error {
 	memory := memories.Get().(*[]byte)
 	defer func() {
@@ -177,7 +176,6 @@ func (l *listing) pages(ctx context.Context, after string, fn func(_ []entry.Ent
 	}
 }
 
-// overtaken reports whether a collection without a history has left the state that the list shows.
 func (l *listing) overtaken(now entry.Info) bool {
 	if l.begun == nil {
 		l.begun = &now
@@ -194,7 +192,7 @@ func errNotListed(id entry.Identity) error {
 }
 
 // undo returns the entries of a page in the state of the collection that the list shows: it replaces entries that have
-// changed since then by their earlier versions. The first page selects the state, unless the client has.
+// changed since then by their earlier versions.
 func (l *listing) undo(p *store.Page, after string) ([]entry.Entry, error) {
 	none := history.Position{}
 	if l.at == none {

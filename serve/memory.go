@@ -9,7 +9,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// DefaultMemory is the default size of the memory budget, in bytes.
 const DefaultMemory = 256 << 20
 
 // memoryWait is how long a request waits for memory of the budget before it is rejected with 429.
@@ -18,21 +17,24 @@ const memoryWait = time.Second
 // Memory is the memory budget for the responses of a process: pages of lists, objects and documents that are held while
 // a client reads. NewMemory returns one.
 //
-// A request acquires memory before it reads anything. It acquires more before it renders objects that need more: the
-// memory for decoding one object (codec.Weight), or for the largest of a page, whose objects wait for one another. If
-// no memory becomes free within a second (three for a page), the request is rejected with 429 and Retry-After.
+// A request acquires memory before it reads objects. It acquires more memory before it renders large objects: the
+// memory for decoding one object (codec.Weight), or for the largest object of a page, whose objects wait for one
+// another. If no memory becomes free within a second (three for a page), the request is rejected with 429 and
+// Retry-After.
 //
 // One user holds at most half of the budget, so that slow readers of one user do not block other users. A list that has
 // begun is not cut off when a page needs more memory. Instead one list of each user may exceed the budget by one page,
-// and the user's other lists wait. It is safe for concurrent use.
+// and the user's other lists wait. A Memory is safe for concurrent use.
 type Memory struct {
 	size int64
 	all  *semaphore.Weighted
 
-	mu    sync.Mutex
-	users map[string]*share // users that hold memory or wait for it; guarded by mu, like usage and freed
+	mu sync.Mutex
+	// users has the users that hold memory or wait for memory. mu guards users, usage and freed.
+	users map[string]*share
 	usage MemoryUsage
-	freed chan struct{} // closed when memory is released; nil while no request waits
+	// freed is closed when memory is released; nil while no request waits.
+	freed chan struct{}
 }
 
 // MemoryUsage is the usage of a memory budget.
@@ -44,11 +46,12 @@ type MemoryUsage struct {
 	Refused int64
 }
 
-// share is one user's part of the budget, with the number of the user's requests.
 type share struct {
-	budget   *semaphore.Weighted
-	requests int  // requests that hold memory or wait for it; guarded by Memory.mu, like exceeded
-	exceeded bool // a list of the user holds more than the budget allows
+	budget *semaphore.Weighted
+	// requests counts the requests that hold memory or wait for memory. Memory.mu guards requests and exceeded.
+	requests int
+	// exceeded is true if a list of the user holds more than the budget allows.
+	exceeded bool
 }
 
 // NewMemory returns a budget of size bytes; 0 means DefaultMemory.
@@ -68,7 +71,6 @@ func (m *Memory) Usage() MemoryUsage {
 	return m.usage
 }
 
-// errMemory is the 429 for a request that waited in vain for memory of the budget.
 func errMemory() error {
 	return apierrors.NewTooManyRequests("the memory for answers is spent by clients that read slowly (--serve-memory); "+
 		"try again", 1)
@@ -77,16 +79,19 @@ func errMemory() error {
 // memoryLease is the memory of the budget that one request holds. The request's goroutine owns the lease.
 type memoryLease struct {
 	memory *Memory
-	user   string // the user of the request; empty if users are not distinguished
-	share  *share // nil while the lease holds nothing
-	bytes  int64
-	beyond int64 // the part of bytes by which the lease exceeds the budget
-	begun  bool  // part of the response is written, so that a rejection would cut it off
+	// user is the user of the request; "" if users are not distinguished.
+	user  string
+	share *share
+	bytes int64
+	// beyond is the part of bytes by which the lease exceeds the budget.
+	beyond int64
+	// begun is true once part of the response is written, so that a rejection would cut the response off.
+	begun bool
 }
 
 // resize acquires or releases memory until the lease holds the given number of bytes, or half of the budget if that is
-// less. It fails with errMemory if memory does not become free within wait; the lease is unchanged then. The lease of a
-// response that has begun waits until ctx ends.
+// less. If memory does not become free within wait, it fails with errMemory and leaves the lease unchanged. The lease
+// of a response that has begun waits until ctx ends.
 func (l *memoryLease) resize(ctx context.Context, bytes int64, wait time.Duration) error {
 	bytes = min(bytes, l.memory.size/2)
 	switch more := bytes - l.bytes; {
@@ -100,7 +105,6 @@ func (l *memoryLease) resize(ctx context.Context, bytes int64, wait time.Duratio
 	}
 }
 
-// take acquires more bytes for a lease. It fails with errMemory if they do not become free within wait.
 func (l *memoryLease) take(ctx context.Context, more int64, wait time.Duration) error {
 	m, s := l.memory, l.share
 	if s == nil {
@@ -195,7 +199,6 @@ func (l *memoryLease) free(bytes int64) {
 	}
 }
 
-// release releases all memory of a lease.
 func (l *memoryLease) release() {
 	if l.share == nil {
 		return
@@ -207,7 +210,6 @@ func (l *memoryLease) release() {
 	l.share = nil
 }
 
-// join returns the share of a user, and counts one more request of that user.
 func (m *Memory) join(user string) *share {
 	m.mu.Lock()
 	defer m.mu.Unlock()

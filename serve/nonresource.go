@@ -9,7 +9,6 @@ import (
 	"github.com/larder-dev/larder/serve/access"
 )
 
-// snapshots is the path prefix of requests for snapshots, which Options.Snapshots answers.
 const snapshots = "/snapshot"
 
 // pages is the path prefix of Options.Page, the handler of the web page. Requests below compare are long-running, since
@@ -22,7 +21,6 @@ const (
 // requestKey is the context key under which discovery handlers find the *request, to acquire memory for a schema.
 type requestKey struct{}
 
-// holdSchema acquires the memory of an OpenAPI schema from the budget, for the request that ctx belongs to.
 func holdSchema(ctx context.Context, bytes int) error {
 	q, ok := ctx.Value(requestKey{}).(*request)
 	if !ok {
@@ -31,7 +29,6 @@ func holdSchema(ctx context.Context, bytes int) error {
 	return q.lease.resize(ctx, documentMemory+int64(bytes), memoryWait)
 }
 
-// other answers a request whose path does not name a resource: discovery, health, metrics, snapshots and the web page.
 func (q *request) other(reads bool) error {
 	if reads {
 		if err := q.allowed("get"); err != nil {
@@ -58,7 +55,7 @@ func (q *request) other(reads bool) error {
 			known.discovery.ServeHTTP(q.w, r)
 		case known.forwarded.Complete(r.URL.Path):
 			known.forwarded.ServeHTTP(q.w, r)
-		default: // the requested document is not stored
+		default:
 			f.serveOr(q.w, r, known.forwarded)
 		}
 		return nil

@@ -8,7 +8,6 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// get answers a request for one object.
 func (q *request) get() error {
 	key := q.path.prefix()
 	if q.r.URL.Query().Get("export") == "1" {

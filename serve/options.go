@@ -17,22 +17,18 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// listOptions are the query parameters of a list or a watch.
 type listOptions struct {
 	internalversion.ListOptions
 	labels labels.Selector
 	fields fields.Selector
-	rv     uint64 // the resourceVersion as a number; 0 if the client gave none
-	token  *token // the parsed continue token; nil if the client gave none
+	rv     uint64
+	token  *token
 }
 
-// selective reports whether the options have a label or field selector, which must be evaluated on each object.
 func (o *listOptions) selective() bool { return !o.labels.Empty() || !o.fields.Empty() }
 
-// wantsInitial reports whether a watch begins with the existing objects.
 func (o *listOptions) wantsInitial() bool { return o.SendInitialEvents != nil && *o.SendInitialEvents }
 
-// everything returns the list options of a request without query parameters.
 func everything() *listOptions {
 	return &listOptions{labels: labels.Everything(), fields: fields.Everything()}
 }
@@ -74,8 +70,8 @@ func parseListOptions(query url.Values) (*listOptions, error) {
 	return o, err
 }
 
-// checkTimeout rejects an invalid timeout parameter as kube-apiserver does. A valid one has no effect: access.Limits
-// bounds the duration of requests.
+// checkTimeout rejects an invalid timeout parameter as kube-apiserver does. A valid timeout has no effect:
+// access.Limits bounds the duration of requests.
 func checkTimeout(query url.Values) error {
 	if text := query.Get("timeout"); text != "" {
 		if _, err := time.ParseDuration(text); err != nil {
@@ -85,8 +81,8 @@ func checkTimeout(query url.Values) error {
 	return nil
 }
 
-// parseRV parses a resourceVersion; an empty one is 0. Its error is that of kube-apiserver for a get and a
-// watch: a 500 without a reason.
+// parseRV parses a resourceVersion; "" is 0. Its error is that of kube-apiserver for a get and a watch: a 500 without a
+// reason.
 func parseRV(text string) (uint64, error) {
 	if text == "" {
 		return 0, nil

@@ -7,7 +7,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// path is the parsed URL path of a request for a resource.
 type path struct {
 	schema.GroupVersionResource
 	subresource, namespace, name string
@@ -36,7 +35,7 @@ func parsePath(text string) (p path, ok bool) {
 		fallthrough
 	case 1:
 		p.Resource = parts[0]
-	default: // a longer subresource, as in the path of a proxy
+	default: // proxy requests have a longer subresource
 		p.Resource, p.name, p.subresource = parts[0], parts[1], strings.Join(parts[2:], "/")
 	}
 	if slices.Contains(strings.Split(text, "/"), "..") || slices.Contains(parts[:min(len(parts), 2)], "") {
@@ -45,11 +44,11 @@ func parsePath(text string) (p path, ok bool) {
 	return p, p.namespace != "" || !strings.Contains(text, "/namespaces//")
 }
 
-// isNamespaceSubresource reports whether namespaces/NAME/name is a subresource of the namespace, not a resource in it.
+// isNamespaceSubresource reports whether namespaces/NAME/name is a subresource of the namespace, not a resource in the
+// namespace.
 func isNamespaceSubresource(name string) bool { return name == "status" || name == "finalize" }
 
-// prefix returns the key of the object that the path names. If it names none, prefix returns the prefix of the keys of
-// the objects below it.
+// prefix returns the key of the object that the path names, or the prefix of the keys of a namespace's objects.
 func (p path) prefix() string {
 	if p.namespace == "" {
 		return p.name

@@ -9,13 +9,12 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// The protobuf messages around objects (runtime.Unknown, WatchEvent, lists) are assembled from the objects' stored
-// bytes, so that objects need not be decoded.
+// This file assembles the protobuf messages around objects (runtime.Unknown, WatchEvent, lists) from the objects'
+// stored bytes, so that objects need not be decoded.
 
 // protobufMagic begins every protobuf message of Kubernetes that is not part of another message.
 const protobufMagic = "k8s\x00"
 
-// appendField appends a length-delimited field.
 func appendField(dst []byte, number protowire.Number, value []byte) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(dst, number, protowire.BytesType), value)
 }
@@ -25,7 +24,6 @@ func appendFieldHead(dst []byte, number protowire.Number, length int) []byte {
 	return protowire.AppendVarint(protowire.AppendTag(dst, number, protowire.BytesType), uint64(length))
 }
 
-// sizeField returns the size of a length-delimited field.
 func sizeField(number protowire.Number, length int) int {
 	return protowire.SizeTag(number) + protowire.SizeBytes(length)
 }
@@ -39,7 +37,6 @@ func appendEnvelope(dst []byte, apiVersion, kind string, raw []byte) []byte {
 // envelopeTail encodes the fields of a runtime.Unknown after the object: contentEncoding and contentType, both empty.
 const envelopeTail = "\x1a\x00\x22\x00"
 
-// appendEnvelopeHead appends the beginning of a runtime.Unknown, before an object whose size is length.
 func appendEnvelopeHead(dst []byte, apiVersion, kind string, length int) []byte {
 	dst = append(dst, protobufMagic...)
 	typeMeta := appendField(nil, 1, []byte(apiVersion))
@@ -48,8 +45,8 @@ func appendEnvelopeHead(dst []byte, apiVersion, kind string, length int) []byte 
 	return appendFieldHead(dst, 2, length)
 }
 
-// appendWatchFrame appends a metav1.WatchEvent with its length prefix. object is the event's object in an envelope,
-// that is, as a runtime.Unknown with the magic number.
+// appendWatchFrame appends a metav1.WatchEvent with its length prefix. object is the event's object as a
+// runtime.Unknown with the magic number.
 func appendWatchFrame(dst []byte, eventType string, object []byte) []byte {
 	extension := sizeField(1, len(object))
 	dst = binary.BigEndian.AppendUint32(dst, uint32(sizeField(1, len(eventType))+sizeField(2, extension)))
@@ -76,11 +73,10 @@ func metadataOf(message []byte) (before, metadata, behind []byte, err error) {
 	return message, nil, nil, nil
 }
 
-// resourceVersionField is the number of the field resourceVersion in ObjectMeta.
 const resourceVersionField = 6
 
-// withResourceVersion returns a copy of an object's protobuf message with another resourceVersion. It appends that
-// field to the metadata, since a decoder uses the last occurrence of a field.
+// withResourceVersion returns a copy of an object's protobuf message with another resourceVersion. It appends the field
+// resourceVersion to the metadata, since a decoder uses the last occurrence of a field.
 func withResourceVersion(message []byte, rv string) ([]byte, error) {
 	before, metadata, behind, err := metadataOf(message)
 	if err != nil {

@@ -24,14 +24,18 @@ import (
 
 // renderer encodes the entries of one collection for clients. It is safe for concurrent use.
 type renderer struct {
-	kind       schema.GroupVersionKind
-	metadata   bool // the collection holds metadata only
-	known      bool // client-go has the Go type of the kind, so that protobuf can be served
-	builtIn    bool // the kind is built into kube-apiserver, which has its Go type
+	kind schema.GroupVersionKind
+	// metadata is true if the collection holds metadata only.
+	metadata bool
+	// known is true if client-go has the Go type of the kind, so that protobuf can be served.
+	known bool
+	// builtIn is true if the kind is built into kube-apiserver.
+	builtIn    bool
 	decoder    *snapshot.Decoder
 	columns    *columns.Columns
 	apiVersion string
-	listKind   string // kind of a list of whole objects; empty: kind + "List"
+	// listKind is the kind of a list of whole objects; "" means kind + "List".
+	listKind   string
 	deprecated deprecation
 }
 
@@ -52,10 +56,8 @@ func extending(group string) bool {
 	return group == "apiextensions.k8s.io" || group == "apiregistration.k8s.io"
 }
 
-// codec returns the codec that decodes the collection's stored objects.
 func (r *renderer) codec() codec.Codec { return r.decoder.Codec() }
 
-// typeMeta returns the apiVersion and kind that objects in a format have, or lists of them if list is set.
 func (r *renderer) typeMeta(f format, list bool) (apiVersion, kind string) {
 	apiVersion, kind = r.apiVersion, r.kind.Kind
 	switch f.form {
@@ -96,11 +98,10 @@ func (r *renderer) typed(e entry.Entry) (runtime.Object, error) {
 	return obj, runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, obj)
 }
 
-// memory returns the maximum memory, in bytes, that encoding an entry in a format needs.
 func (r *renderer) memory(f format, e entry.Entry) int64 {
 	n := renderedFactor * int64(len(e.Payload))
 	if f.media == mediaProtobuf && e.Encoding == codec.EncodingProtobuf {
-		return n // most of its stored bytes are copied, not decoded
+		return n // most of the stored bytes are copied, not decoded
 	}
 	decoded := codec.Weight(e.Encoding, e.Payload)
 	if f.media == mediaYAML {
@@ -109,8 +110,8 @@ func (r *renderer) memory(f format, e entry.Entry) int64 {
 	return max(n, decoded)
 }
 
-// item encodes an entry as an item of a list. With alone set it encodes it as the object of a get or of an event, with
-// apiVersion and kind. now is the time for the ages in a Table.
+// item encodes an entry as an item of a list. With alone set it encodes the entry as the object of a get or of an
+// event, with apiVersion and kind. now is the time for the ages in a Table.
 func (r *renderer) item(f format, e entry.Entry, alone bool, now time.Time) ([]byte, error) {
 	if f.media == mediaProtobuf {
 		return r.protobuf(f, e, alone)
@@ -128,8 +129,7 @@ func (r *renderer) item(f format, e entry.Entry, alone bool, now time.Time) ([]b
 	return text, err
 }
 
-// protobuf returns the protobuf message of an entry. With alone set the message is wrapped in an envelope, as a
-// runtime.Unknown with the magic number.
+// protobuf returns the protobuf message of an entry, or with alone set a runtime.Unknown with the magic number.
 func (r *renderer) protobuf(f format, e entry.Entry, alone bool) (message []byte, err error) {
 	stored := e.Encoding == codec.EncodingProtobuf
 	if stored {
@@ -228,7 +228,6 @@ func (r *renderer) partial(e entry.Entry) (*metav1.PartialObjectMetadata, error)
 	return m, err
 }
 
-// row returns the row for an entry's object in a Table.
 func (r *renderer) row(f format, e entry.Entry, now time.Time) ([]byte, error) {
 	u, err := r.decoder.Decode(e)
 	if err != nil {
@@ -247,7 +246,6 @@ func (r *renderer) row(f format, e entry.Entry, now time.Time) ([]byte, error) {
 	return json.Marshal(row)
 }
 
-// conditionsOf returns the conditions of an object's row in a Table. Only completed and failed pods have any.
 func conditionsOf(u *unstructured.Unstructured) []metav1.TableRowCondition {
 	if u.GetKind() != "Pod" || u.GetAPIVersion() != "v1" {
 		return nil
@@ -265,7 +263,7 @@ func conditionsOf(u *unstructured.Unstructured) []metav1.TableRowCondition {
 	}
 }
 
-// empty returns an object with only a resourceVersion and annotations, which is the object of a bookmark.
+// empty returns the object of a bookmark, with only a resourceVersion and annotations.
 func (r *renderer) empty(f format, rv string, annotations map[string]string) ([]byte, error) {
 	var obj runtime.Object = &metav1.PartialObjectMetadata{}
 	if f.form == table {
@@ -329,8 +327,8 @@ func (r *renderer) bare(key string) (e entry.Entry, err error) {
 	return e, err
 }
 
-// at returns a copy of an entry with the resourceVersion rv, that of an event. kube-apiserver sends such an object in
-// the DELETED event of an object that no longer matches the selectors.
+// at returns a copy of an entry with the resourceVersion rv of an event. kube-apiserver sends an object with that
+// resourceVersion in the DELETED event of an object that no longer matches the selectors.
 func (r *renderer) at(e entry.Entry, rv string) (entry.Entry, error) {
 	if e.Encoding == codec.EncodingProtobuf {
 		message, err := codec.Message(e.Payload)

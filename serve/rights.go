@@ -16,7 +16,6 @@ import (
 	"github.com/larder-dev/larder/serve/access"
 )
 
-// allowed checks that the user may make the request, with an RBAC verb. It returns the client's error if not.
 func (q *request) allowed(verb string) error {
 	rights := q.Handler.options.Authorizer
 	if rights == nil {
@@ -27,7 +26,6 @@ func (q *request) allowed(verb string) error {
 	return err
 }
 
-// attributes describes the request to the authorizer, with an RBAC verb.
 func (q *request) attributes(verb string) access.Attributes {
 	user, _ := access.UserFrom(q.r.Context())
 	a := access.Attributes{User: user, Verb: verb, Group: q.path.Group, Version: q.path.Version,
@@ -52,29 +50,31 @@ func (q *request) attributes(verb string) access.Attributes {
 
 // A running watch is authorized again after a random time between leastRecheck and mostRecheck. The time is random
 // because many watches begin at once. A decision is cached for access.RightsLast and takes up to recheckTime, so a
-// watch ends within two minutes after its user has lost the right to it.
+// watch ends within two minutes after its user has lost the right.
 const (
 	leastRecheck = 50 * time.Second
 	mostRecheck  = 100 * time.Second
 	recheckTime  = 10 * time.Second
 )
 
-// untilRecheck returns the random time until the right to a running watch is checked again.
 func untilRecheck() time.Duration { return leastRecheck + rand.N(mostRecheck-leastRecheck) }
 
-// recheck asks repeatedly whether the user of one running watch may still watch. The goroutine of the watch's request
-// owns it.
+// recheck asks an Authorizer repeatedly whether the user of a running watch may still watch. The goroutine of the
+// watch's request owns a recheck.
 type recheck struct {
-	rights    access.Authorizer
-	questions []access.Attributes // the watch continues if one is allowed; shared questions come first
-	next      int                 // index of the first question that the API server has not denied
-	offline   bool                // only the rules for an outage have allowed the watch so far
+	rights access.Authorizer
+	// questions are asked in order, shared questions first. The watch continues if one of them is allowed.
+	questions []access.Attributes
+	// next is the index of the first question that the API server has not denied.
+	next int
+	// offline is true while only the rules for an outage have allowed the watch.
+	offline bool
 }
 
-// recheck returns the questions about the watch. The first asks whether its user may watch all objects. The next asks
-// the same about the selected objects. The last one adds the extra values of the token, which differ between the agents
-// of one service account (pod, node, token ID). RBAC and the Node authorizer ignore these values. A webhook may use
-// them, so the last question decides before a denial ends the watch.
+// recheck returns the questions about the watch. The first question asks whether the user may watch all objects, the
+// next asks about the selected objects. The last question adds the extra values of the token, which differ between the
+// agents of one service account (pod, node, token ID). RBAC and the Node authorizer ignore these values. A webhook may
+// use them, so the last question decides before a denial ends the watch.
 func (q *request) recheck() *recheck {
 	own := q.attributes("watch")
 	shared := own
@@ -95,7 +95,7 @@ func (q *request) recheck() *recheck {
 // err asks the questions in order and returns an error if all are denied: the user has lost the right to the watch. A
 // question that an API server has denied is not asked again while a later question is allowed.
 //
-// Without a decision, as in an outage of the API server, the watch continues: its events come from that server. A
+// Without a decision, as in an outage of the API server, the watch continues: the API server sends no events either. A
 // denial by the rules for an outage ends only watches that no API server has allowed.
 func (c *recheck) err(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, recheckTime)
@@ -131,8 +131,6 @@ func review(group, kind string) discovery.Resource {
 	}
 }
 
-// isReview reports whether the request is one of the reviews of a client's own identity and rights, and the Authorizer
-// can answer it.
 func (q *request) isReview() bool {
 	if q.Handler.options.Authorizer == nil || q.r.Method != http.MethodPost {
 		return false

@@ -20,7 +20,7 @@ import (
 // the handshake. Data are dropped; pings count, too.
 const socketReceives = 1 << 20
 
-// Errors of the websocket handshake, which lead to 403.
+// These errors of the websocket handshake lead to 403.
 var (
 	errNoOrigin    = errors.New("a websocket's request has no Origin")
 	errOtherOrigin = errors.New("the page is of another origin, and has sent no token")
@@ -39,19 +39,18 @@ func asksForSocket(r *http.Request) bool {
 	return false
 }
 
-// hijacked is a ResponseWriter for a connection that was hijacked before: Hijack returns that connection.
+// hijacked is a ResponseWriter for a connection that was hijacked before.
 type hijacked struct {
 	http.ResponseWriter
 	conn net.Conn
 	rw   *bufio.ReadWriter
 }
 
-// Hijack implements http.Hijacker.
 func (h hijacked) Hijack() (net.Conn, *bufio.ReadWriter, error) { return h.conn, h.rw, nil }
 
-// overSocket upgrades the connection to a websocket and calls serve, which sends the watch. It then closes the
-// connection. The library, and so the handshake, is kube-apiserver's. The context ends when the client closes the
-// websocket or sends more than socketReceives.
+// overSocket upgrades the connection to a websocket, calls serve, which sends the watch, and closes the connection. The
+// websocket library, and so the handshake, is kube-apiserver's. The context ends when the client closes the websocket
+// or sends more than socketReceives.
 func (w *watcher) overSocket(serve func()) error {
 	conn, rw, err := w.writeDeadline.control.Hijack()
 	if err != nil {
@@ -63,7 +62,7 @@ func (w *watcher) overSocket(serve func()) error {
 		received := make(chan struct{})
 		go func() {
 			defer close(received)
-			_, _ = io.Copy(io.Discard, socket) // the library answers pings
+			_, _ = io.Copy(io.Discard, socket) // the websocket library answers pings
 			cancel(errGone)
 		}()
 		defer func() {
@@ -81,8 +80,8 @@ func (w *watcher) overSocket(serve func()) error {
 }
 
 // checkOrigin rejects pages of other origins, unless the request carries a token and no client certificate. Browsers
-// send client certificates for any page, and let any page connect to loopback. Like kube-apiserver it rejects a request
-// without Origin.
+// send client certificates for any page, and let any page connect to loopback. Like kube-apiserver, checkOrigin rejects
+// a request without Origin.
 func (w *watcher) checkOrigin(config *websocket.Config, r *http.Request) (err error) {
 	config.Origin, err = websocket.Origin(config, r)
 	_, known := access.UserFrom(r.Context())
@@ -112,7 +111,6 @@ type socketFrame struct {
 	data  []byte
 }
 
-// sendMessages sends the gathered events over the websocket, each as one message.
 func (w *watcher) sendMessages() error {
 	for _, frame := range w.gathered {
 		if err := message.Send(w.socket, socketFrame{w.format.media, frame}); err != nil {

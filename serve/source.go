@@ -20,19 +20,18 @@ import (
 // Source has the collections that a Handler serves. The functions Store, Mirror and Snapshot return one.
 type Source interface {
 	facts.Documents
-	// collections returns the descriptions of all collections.
 	collections(ctx context.Context) ([]described, error)
-	// open returns a reader of the collection with an identity.
 	open(ctx context.Context, id entry.Identity) (reader, error)
 }
 
 // Withheld returns a function that reports whether a resource has a confidential collection in s. A user's right to all
-// resources does not include such a resource. The collections of s are cached for a second. The function fails if they
-// cannot be read, or if its context ends first.
+// resources does not include confidential collections. The collections of s are cached for a second. The function fails
+// if they cannot be read, or if its context ends first.
 func Withheld(s Source) func(context.Context, schema.GroupResource) (bool, error) {
 	gate := newGate()
-	var withheld map[schema.GroupResource]bool // guarded by gate
-	var read time.Time                         // guarded by gate
+	// gate guards withheld and read.
+	var withheld map[schema.GroupResource]bool
+	var read time.Time
 	return func(ctx context.Context, r schema.GroupResource) (bool, error) {
 		if err := gate.enter(ctx); err != nil {
 			return false, err
@@ -57,7 +56,6 @@ type gate chan struct{}
 
 func newGate() gate { return make(gate, 1) }
 
-// enter acquires the mutex. It fails if ctx ends first.
 func (g gate) enter(ctx context.Context) error {
 	select {
 	case g <- struct{}{}:
@@ -69,18 +67,19 @@ func (g gate) enter(ctx context.Context) error {
 
 func (g gate) leave() { <-g }
 
-// described describes a collection of a Source, and says how it may be served.
 type described struct {
 	entry.Info
-	confidential bool   // served only with Options.Confidential
-	lacks        string // why objects or fields are missing; empty if complete
-	expected     bool   // the collection is mirrored, but not stored yet; only its identity is known
-	unwatchable  bool   // this process updates the collection without a history of changes
+	// confidential collections are served only with Options.Confidential.
+	confidential bool
+	// lacks is why objects or fields are missing; "" if the collection is complete.
+	lacks string
+	// expected is true if the collection is mirrored, but not stored yet. Only its identity is known.
+	expected bool
+	// unwatchable is true if this process updates the collection without a history of changes.
+	unwatchable bool
 }
 
-// reader reads one collection.
 type reader interface {
-	// Info returns the current description of the collection: its resourceVersion, state and number of objects.
 	Info(ctx context.Context) (entry.Info, error)
 	Page(ctx context.Context, o store.PageOptions) (store.Page, error)
 	CountKeys(ctx context.Context, prefix string) (int, error)
@@ -93,9 +92,8 @@ type reader interface {
 }
 
 // Store serves all collections of an open store. Collections that this process has open are served with uncommitted
-// changes. They can be watched if they have a history (store.CollectionOptions.History, informer.Options.History).
-// Otherwise a watch returns 405, and a list is cut off if the collection changes meanwhile. Other collections are
-// served as stored.
+// changes. A collection without a history (store.CollectionOptions.History, informer.Options.History) cannot be watched
+// (405), and a list of it is cut off if the collection changes meanwhile. Other collections are served as stored.
 func Store(st *store.Store) Source { return storeSource{store: st} }
 
 // Mirror serves the collections of a store that this process mirrors, with a history. mirrored returns their current
@@ -105,16 +103,16 @@ func Mirror(st *store.Store, mirrored func() []entry.Identity) Source {
 	return storeSource{store: st, mirrored: mirrored}
 }
 
-// current stands for the LastContact of each collection that this process updates, when collections are ranked. They
-// then rank equally, and requests do not alternate between them. Clients see the true time.
+// current replaces the LastContact of each collection that this process updates, when collections are ranked. These
+// collections then rank equally, and requests do not alternate between them. Clients see the true time.
 var current = time.Unix(1<<40, 0)
 
 type storeSource struct {
-	store    *store.Store
-	mirrored func() []entry.Identity // returns the identities of the served collections; nil: all are served
+	store *store.Store
+	// mirrored returns the identities of the served collections. If it is nil, all collections are served.
+	mirrored func() []entry.Identity
 }
 
-// served returns the identities of the served collections; nil if all collections are served.
 func (s storeSource) served() map[entry.Identity]bool {
 	if s.mirrored == nil {
 		return nil
@@ -180,8 +178,7 @@ func (s storeSource) open(ctx context.Context, id entry.Identity) (reader, error
 	return closedCollection{v, s.store, id}, err
 }
 
-// openCollection reads a collection that this process has open with a history. The history ends when the collection is
-// closed.
+// openCollection reads a collection that this process has open with a history.
 type openCollection struct{ *store.Collection }
 
 func (openCollection) superseded() (bool, <-chan struct{}) { return false, nil }
@@ -206,7 +203,7 @@ func (s closedCollection) superseded() (bool, <-chan struct{}) {
 	return s.store.Opened(s.id) != nil, opened
 }
 
-// Snapshot serves an open snapshot file. Watches of it stay open, but send no events, since a snapshot does not change.
+// Snapshot serves an open snapshot file. Watches stay open, but receive no events, since a snapshot does not change.
 func Snapshot(f *snapshot.File) Source { return snapshotSource{f} }
 
 type snapshotSource struct{ file *snapshot.File }
@@ -235,8 +232,8 @@ func (s snapshotSource) collections(context.Context) ([]described, error) {
 	return all, nil
 }
 
-// info returns the description of a snapshot's collection. If the time of its last contact with the API server is
-// unknown, it is the time of the snapshot.
+// info returns the description of a snapshot's collection. An unknown time of the last contact with the API server is
+// replaced by the time of the snapshot.
 func (s snapshotSource) info(c snapshot.Collection) entry.Info {
 	info := c.Info()
 	if info.LastContact.IsZero() {
@@ -254,7 +251,6 @@ func (s snapshotSource) open(_ context.Context, id entry.Identity) (reader, erro
 	return nil, snapshot.ErrNoCollection
 }
 
-// savedCollection reads a collection of a snapshot file.
 type savedCollection struct {
 	file *snapshot.File
 	info entry.Info
@@ -266,7 +262,6 @@ func (savedCollection) History() *history.Window { return nil }
 
 func (savedCollection) superseded() (bool, <-chan struct{}) { return false, nil }
 
-// errFull stops the read of a snapshot's records when a page is full.
 var errFull = errors.New("the page is full")
 
 const (

@@ -52,7 +52,6 @@ func errNotMirrored(gvr schema.GroupVersionResource) error {
 	return err
 }
 
-// errNoSuchPath is kube-apiserver's 404 for a resource that it does not have.
 func errNoSuchPath() *apierrors.StatusError {
 	return apierrors.NewGenericServerResponse(http.StatusNotFound, "", schema.GroupResource{}, "", "", 0, false)
 }

@@ -12,27 +12,24 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// inconsistentRV is the resourceVersion in a continue token that requests the rest of a list in the newest state.
 const inconsistentRV = -1
 
-// token encodes where the next page of a list begins. It has the format of kube-apiserver's continue tokens, which are
+// token encodes where the next page of a list begins, in the format of kube-apiserver's continue tokens, which are
 // opaque to clients.
 type token struct {
 	Version string `json:"v"`
 	RV      int64  `json:"rv"`
 	// Start is the key at which the next page begins, relative to the list's namespace.
 	Start string `json:"start"`
-	// Left is the number of objects that follow the page; 0 if unknown.
-	Left int `json:"left,omitempty"`
+	Left  int    `json:"left,omitempty"`
 }
 
 func (t token) encode() string {
 	t.Version = metav1.SchemeGroupVersion.String()
-	data, _ := json.Marshal(t) // cannot fail: the token has only strings and numbers
+	data, _ := json.Marshal(t) // Marshal cannot fail: the token has only strings and numbers
 	return base64.RawURLEncoding.EncodeToString(data)
 }
 
-// parseToken parses a continue token. It rejects the tokens that kube-apiserver rejects, with its messages.
 func parseToken(text string) (*token, error) {
 	var t token
 	data, err := base64.RawURLEncoding.DecodeString(text)
@@ -56,7 +53,7 @@ func parseToken(text string) (*token, error) {
 	return &t, nil
 }
 
-// startOf returns the start of the page that follows the object with the given key, for a continue token. It is
+// startOf returns the start, for a continue token, of the page that follows the object with the given key. The start is
 // relative to the prefix of the list.
 func startOf(key, prefix string) string { return "/" + strings.TrimPrefix(key, prefix) + "\x00" }
 
@@ -70,6 +67,5 @@ func (t *token) after(prefix string) string {
 	if start == "" {
 		return ""
 	}
-	// The result is the greatest possible key before start.
 	return start[:len(start)-1] + string([]byte{start[len(start)-1] - 1, 0xff})
 }

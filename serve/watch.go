@@ -36,31 +36,35 @@ const (
 	// of encoded events that a watch may hold outside the memory budget while its client does not read.
 	joinedBytes     = 16 << 10
 	unbudgetedBytes = 2 * joinedBytes
-	// renderedFree is the memory, in bytes, that encoding one event or object may need without a part of the memory
-	// budget.
+	// renderedFree is the memory, in bytes, for encoding one event or object that is not taken from the memory budget.
 	renderedFree = 256 << 10
 )
 
-// watcher is one open watch. The goroutine of its HTTP request owns it.
 type watcher struct {
 	*request
 	selects func(entry.Entry) (bool, error)
-	history *history.Window // the collection's recent changes; nil if it cannot change
+	// history has the collection's recent changes; nil if the collection cannot change.
+	history *history.Window
 	at      history.Position
-	from    uint64 // the resourceVersion at which the watch began
-	rv      string // the resourceVersion up to which all events are sent
-	sentRV  string // the last resourceVersion sent to the client
-	first   bool   // nothing has been sent; a Table's first row has the column definitions
+	from    uint64
+	// rv is the resourceVersion up to which all events are sent.
+	rv string
+	// sentRV is the last resourceVersion sent to the client.
+	sentRV string
+	// first is true until an event was sent. The first row of a Table has the column definitions.
+	first bool
 
-	gathered [][]byte // encoded events to be sent, shared with other watches
-	size     int      // total size of gathered in bytes
-	initial  bool     // the initial state is being sent; its pages' memory is held
+	// gathered are encoded events to be sent, shared with other watches.
+	gathered [][]byte
+	size     int
+	// initial is true while the initial state is being sent and its pages' memory is held.
+	initial bool
 
-	socket *websocket.Conn // nil for a watch over plain HTTP
+	socket *websocket.Conn
 }
 
-// watch answers a watch. It returns at the watch's timeout, when the watch falls behind the history of changes, or when
-// the client or Handler.Close ends the watch.
+// watch answers a watch. It returns at the watch's timeout, when the history no longer has the watch's position, or
+// when the client or Handler.Close ends the watch.
 func (q *request) watch() error {
 	timeout := leastWatch + rand.N(leastWatch)
 	if seconds := q.options.TimeoutSeconds; seconds != nil && *seconds > 0 {
@@ -105,7 +109,7 @@ func (w *watcher) stream(err error, initial *listing, timeout time.Duration) {
 }
 
 // begin determines the position in the history at which the watch begins. If the client wants the existing objects
-// first, it returns a listing of them instead.
+// first, begin returns a listing instead.
 func (w *watcher) begin() (*listing, error) {
 	o := w.options
 	if o.rv > 0 {
@@ -174,8 +178,8 @@ func (w *watcher) sendInitial(ctx context.Context, l *listing) error {
 
 // run sends events and bookmarks until ctx ends. The last bookmark is sent shortly before end, the deadline of ctx.
 func (w *watcher) run(ctx context.Context, end time.Time) error {
-	next, last := time.Now().Add(bookmarkEvery), end.Add(-bookmarkBefore) // times of the next and the last bookmark
-	ask := end.Add(bookmarkEvery)                                         // next recheck, if there is an Authorizer
+	next, last := time.Now().Add(bookmarkEvery), end.Add(-bookmarkBefore)
+	ask := end.Add(bookmarkEvery) // without an Authorizer the rights are never checked again
 	var right *recheck
 	if w.Handler.options.Authorizer != nil {
 		right, ask = w.recheck(), time.Now().Add(untilRecheck())
@@ -204,7 +208,7 @@ func (w *watcher) run(ctx context.Context, end time.Time) error {
 		ending := !now.Before(last)
 		if due := !now.Before(next); due || ending {
 			if next = now.Add(bookmarkEvery); ending {
-				last = end.Add(bookmarkEvery) // it is sent only once
+				last = end.Add(bookmarkEvery) // the last bookmark is sent only once
 			}
 			if w.options.AllowWatchBookmarks && w.sentRV != w.rv && w.rv != "" {
 				if err := w.bookmark(false); err != nil {
@@ -225,7 +229,6 @@ func (w *watcher) run(ctx context.Context, end time.Time) error {
 	}
 }
 
-// catchUp sends all events after the watch's position in the history, and advances the position.
 func (w *watcher) catchUp() error {
 	for {
 		events, next, rv, err := w.next()
@@ -239,7 +242,7 @@ func (w *watcher) catchUp() error {
 			if err := w.sendEvent(e); err != nil {
 				return err
 			}
-			events[i] = nil // frees the event for the garbage collector while the client does not read
+			events[i] = nil // a sent event can be collected while the client does not read
 			if err := w.flushFull(); err != nil {
 				return err
 			}
@@ -247,8 +250,8 @@ func (w *watcher) catchUp() error {
 	}
 }
 
-// next returns the next events after the watch's position in the history, up to eventsAtOnce and eventsBytes. It also
-// returns the position and the resourceVersion after them.
+// next returns the next events after the watch's position in the history, up to eventsAtOnce and eventsBytes, with the
+// position and the resourceVersion after them.
 func (w *watcher) next() (events []*history.Event, next history.Position, rv string, err error) {
 	events, next, rv, err = w.history.After(w.at, eventsAtOnce)
 	n, size := 0, 0
@@ -321,7 +324,6 @@ func (w *watcher) sendEvent(e *history.Event) error {
 	return nil
 }
 
-// selected reports whether the watch's selectors match an object in one of its states; false for nil, a missing object.
 func (w *watcher) selected(e *entry.Entry) (bool, error) {
 	if e == nil {
 		return false, nil
@@ -347,7 +349,6 @@ func (w *watcher) sendEntry(eventType watch.EventType, e entry.Entry) error {
 	return nil
 }
 
-// bookmark sends a bookmark with the resourceVersion up to which all events have been sent.
 func (w *watcher) bookmark(initialEventsEnd bool) error {
 	var annotations map[string]string
 	if initialEventsEnd {
@@ -368,7 +369,6 @@ func (w *watcher) bookmark(initialEventsEnd bool) error {
 	return nil
 }
 
-// fail ends the watch with an ERROR event.
 func (w *watcher) fail(err error) {
 	status := apistatus.Of(err)
 	body, encodeErr := w.format.media.encode(status, "v1", "Status")

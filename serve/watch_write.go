@@ -8,19 +8,16 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// write adds an encoded event to the events that the next flush sends.
 func (w *watcher) write(frame []byte) {
 	w.first = false
 	w.gathered, w.size = append(w.gathered, frame), w.size+len(frame)
 }
 
-// errGone is the end of a watch whose client has disconnected or no longer reads.
 var errGone = errors.New("the client has gone")
 
 // joined are buffers in which small encoded events are joined, to be sent in one write.
 var joined = sync.Pool{New: func() any { return bytes.NewBuffer(make([]byte, 0, joinedBytes)) }}
 
-// flushFull flushes the gathered events if they have the size of a full write.
 func (w *watcher) flushFull() error {
 	if w.size < joinedBytes {
 		return nil
@@ -55,7 +52,6 @@ func (w *watcher) holdGathered() error {
 	return w.lease.resize(w.ctx, int64(w.size)+joinedBytes, memoryWait)
 }
 
-// holdRendering acquires the memory for encoding an event of an object, if it exceeds renderedFree.
 func (w *watcher) holdRendering(e entry.Entry) error {
 	need := w.collection.renderer.memory(w.format, e)
 	if need <= renderedFree {
@@ -64,8 +60,8 @@ func (w *watcher) holdRendering(e entry.Entry) error {
 	return w.lease.resize(w.ctx, need+int64(w.size), memoryWait)
 }
 
-// send writes the gathered events to the client. It joins small events into one write. Large ones are written without a
-// copy, since other watches share them.
+// send writes the gathered events to the client. It joins small events into one write. Large events are written without
+// a copy, since other watches share them.
 func (w *watcher) send() error {
 	if w.socket != nil {
 		return w.sendMessages()

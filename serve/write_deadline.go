@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// writeWithin is the write deadline of a long-running response; each write extends it. To save calls, the deadline
-	// is set again only after extendAfter, so it may be up to extendAfter earlier.
+	// writeWithin is the write deadline of a long-running response; each write extends the deadline. To save calls, the
+	// deadline is set again only after extendAfter, so it may be up to extendAfter earlier.
 	writeWithin = 2 * time.Minute
 	extendAfter = 30 * time.Second
 	// endWithin is the write deadline of a long-running response once Handler.Close has been called.
@@ -16,49 +16,48 @@ const (
 )
 
 // writeDeadline bounds how long the client of one request may take to read. Without a deadline, a client that stopped
-// reading but whose kernel still answers would block a write, and Close, without limit.
+// reading but whose kernel still answers would block a write, and Handler.Close, without limit.
 type writeDeadline struct {
 	control *http.ResponseController
 
-	mu    sync.Mutex
-	ended bool      // the deadline no longer changes; guarded by mu
-	set   time.Time // time of the last extension; guarded by mu
+	mu sync.Mutex
+	// ended is true once the deadline no longer changes. mu guards ended and set.
+	ended bool
+	// set is the time of the last extension.
+	set time.Time
 }
 
-// extend sets the deadline to writeWithin from now. Call it before a write.
 func (d *writeDeadline) extend() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if now := time.Now(); !d.ended && now.Sub(d.set) > extendAfter {
 		d.set = now
-		_ = d.control.SetWriteDeadline(now.Add(writeWithin)) // it fails if the connection has no deadlines
+		_ = d.control.SetWriteDeadline(now.Add(writeWithin)) // SetWriteDeadline fails if the connection has no deadlines
 	}
 }
 
-// shorten sets the deadline to endWithin from now. Later calls of extend do not change it.
+// shorten sets the deadline to endWithin from now. Later calls of extend do not change the deadline.
 func (d *writeDeadline) shorten() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !d.ended {
 		d.ended = true
-		_ = d.control.SetWriteDeadline(time.Now().Add(endWithin)) // it fails if the connection has no deadlines
+		_ = d.control.SetWriteDeadline(time.Now().Add(endWithin))
 	}
 }
 
-// end makes later calls leave the deadline alone. Call it when the request has been answered.
+// end makes later calls leave the deadline unchanged. It is called when the request has been answered.
 func (d *writeDeadline) end() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.ended = true
 }
 
-// deadlineWriter is a ResponseWriter that extends the write deadline of its request with each write.
 type deadlineWriter struct {
 	http.ResponseWriter
 	writeDeadline *writeDeadline
 }
 
-// Write implements http.ResponseWriter.
 func (w deadlineWriter) Write(data []byte) (int, error) {
 	w.writeDeadline.extend()
 	return w.ResponseWriter.Write(data)

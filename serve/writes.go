@@ -11,46 +11,51 @@ import (
 )
 
 const (
-	// writesKept is the maximum number of writers (pairs of a user and a resource) whose writes are recorded. A new
+	// writesKept is the maximum number of writers (pairs of a user and a resource) whose writes are remembered. A new
 	// writer replaces the oldest.
 	writesKept = 1000
-	// writeKept is how long the reads of a user wait for a write that serve has forwarded for the user. If the collection
-	// has not received the write by then, responses carry a Warning with the collection's age.
+	// writeKept is how long the reads of a user wait for a write that was forwarded for the user. If the collection has
+	// not received the write by then, responses carry a Warning with the collection's age.
 	writeKept = time.Minute
 )
 
-// writes records the writes that were forwarded to the API server within the last minute, so that users read no state
+// writes remembers the writes that were forwarded to the API server within the last minute, so that users read no state
 // older than their own writes. It is safe for concurrent use.
 type writes struct {
-	mu   sync.Mutex
-	last map[writer]write // each writer's latest writes; guarded by mu
+	mu sync.Mutex
+	// last has each writer's latest writes. mu guards last.
+	last map[writer]write
 }
 
-// writer identifies the recorded writes of a user to one resource. An empty user stands for all users, if users are not
-// distinguished.
+// writer identifies the forwarded writes of a user to one resource. An empty user stands for all users, if users are
+// not distinguished.
 type writer struct {
 	user     string
 	resource schema.GroupResource
 }
 
-// write records a user's latest writes to a resource.
+// write describes a user's latest forwarded writes to a resource.
 type write struct {
-	namespace string    // of the written objects; empty for several namespaces, and for cluster-scoped objects
-	rv        uint64    // the highest resourceVersion in the API server's responses; 0 if none had one
-	at        time.Time // time of the write with rv
-	unknown   time.Time // time of the latest write without a known resourceVersion
+	// namespace is the namespace of the written objects; "" for several namespaces, and for cluster-scoped objects.
+	namespace string
+	// rv is the highest resourceVersion in the API server's responses; 0 if no response had one.
+	rv uint64
+	// at is the time of the write with rv.
+	at time.Time
+	// unknown is the time of the latest write without a known resourceVersion.
+	unknown time.Time
 }
 
-// ended reports whether the recorded write no longer affects reads.
+// ended reports whether reads no longer wait for the write.
 func (w write) ended(now time.Time) bool {
 	return (w.rv == 0 || now.Sub(w.at) > writeKept) && !w.unknownAt(now)
 }
 
-// unknownAt reports whether the mirror may still lack a write whose response had no resourceVersion.
+// unknownAt reports whether the mirrored objects may still lack a write whose response had no resourceVersion.
 func (w write) unknownAt(now time.Time) bool { return now.Sub(w.unknown) < freshFor }
 
-// newWriter returns the writer under which a user's writes to a resource are recorded. Events of both API groups count
-// as one resource, and bindings as pods.
+// newWriter returns the writer of a user's writes to a resource. Events of both API groups count as one resource, and
+// bindings as pods.
 func newWriter(user string, r schema.GroupResource) writer {
 	switch {
 	case r == schema.GroupResource{Group: "events.k8s.io", Resource: "events"}:
@@ -61,7 +66,7 @@ func newWriter(user string, r schema.GroupResource) writer {
 	return writer{user, r}
 }
 
-// add records a write of a user to a resource. rv is the resourceVersion from the response; 0 if unknown.
+// add remembers a write of a user to a resource. rv is the resourceVersion from the response; 0 if unknown.
 func (s *writes) add(by writer, namespace string, rv uint64, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,8 +90,8 @@ func (s *writes) add(by writer, namespace string, rv uint64, now time.Time) {
 	s.last[by] = w
 }
 
-// evictLocked makes space for a new writer: it drops recorded writes that no longer affect reads, or else the oldest
-// one. The mirror has most likely reached that write.
+// evictLocked makes space for a new writer: it drops writes for which reads no longer wait, or otherwise the oldest
+// write, which the collection has most likely received.
 func (s *writes) evictLocked(now time.Time) {
 	if len(s.last) < writesKept {
 		return
@@ -105,7 +110,7 @@ func (s *writes) evictLocked(now time.Time) {
 	}
 }
 
-// get returns the recorded writes of a user to a resource, if they concern the namespace; empty means all namespaces.
+// get returns the remembered writes of a user to a resource, if they concern the namespace; "" means all namespaces.
 func (s *writes) get(by writer, namespace string, now time.Time) (w write, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,7 +121,6 @@ func (s *writes) get(by writer, namespace string, now time.Time) (w write, ok bo
 	return w, ok && (namespace == "" || w.namespace == "" || namespace == w.namespace)
 }
 
-// forget drops the recorded writes of a user to a resource.
 func (s *writes) forget(by writer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,7 +128,7 @@ func (s *writes) forget(by writer) {
 }
 
 // receivesEvents reports whether the collection receives an event for every write in a namespace, and so reaches the
-// write's resourceVersion at once. A collection with a selector may reach it only with a bookmark.
+// write's resourceVersion at once. A collection with a selector may reach that resourceVersion only with a bookmark.
 func receivesEvents(id entry.Identity, namespace string) bool {
 	return id.LabelSelector == "" && id.FieldSelector == "" && (id.Namespace == "" || id.Namespace == namespace)
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/larder-dev/larder/internal/parallel"
 )
 
-// listJSON reads a list in JSON. The list's metadata and kind may come before or after its items.
 func listJSON(v *values, sent *codec.Sent) (*List, error) {
 	l := &List{}
 	items, has := texts{sent: sent, list: l}, false
@@ -32,7 +31,7 @@ func listJSON(v *values, sent *codec.Sent) (*List, error) {
 		case "items":
 			has = true
 			return v.elements(items.add)
-		case "status", "message", "reason", "details", "code": // members that only a Status has
+		case "status", "message", "reason", "details", "code": // only a Status has these members
 			return v.member(name, &status)
 		}
 		_, err := v.next()
@@ -47,20 +46,16 @@ func listJSON(v *values, sent *codec.Sent) (*List, error) {
 	return l, items.make()
 }
 
-// texts collects the JSON of list items, and decodes them in batches on all CPU cores.
 type texts struct {
-	sent *codec.Sent
-	list *List
-	all  [][]byte
-	size int
-	// waits is true if the first collected item has no kind of its own, and the list's kind has not been read yet.
+	sent  *codec.Sent
+	list  *List
+	all   [][]byte
+	size  int
 	waits bool
 }
 
-// textsSize is how many bytes of items are collected before they are decoded.
 const textsSize = 1 << 20
 
-// add adds the JSON of one item to the batch, and decodes the batch once it is large enough.
 func (t *texts) add(text []byte) error {
 	t.all = append(t.all, bytes.Clone(text))
 	if t.size += len(text); t.size < textsSize || t.waits && t.list.Kind == "" {
@@ -89,7 +84,6 @@ func (t *texts) make() error {
 	return nil
 }
 
-// add adds a decoded item to the list. It returns err if that is not nil.
 func (l *List) add(u *entry.Undecoded, err error) error {
 	if err != nil {
 		return opaque(err)
@@ -124,7 +118,6 @@ func (v *values) members(fn func(name string) error) error {
 	})
 }
 
-// elements calls fn with the JSON of each element of an array. null counts as an empty array.
 func (v *values) elements(fn func(text []byte) error) error {
 	if c, _ := v.peek(); c == 'n' { // after an error c is 0, and the next read returns the same error
 		var null *struct{}
@@ -142,7 +135,7 @@ func (v *values) elements(fn func(text []byte) error) error {
 	})
 }
 
-// each calls fn at each of the elements that are separated by commas. It reads up to and including the byte end.
+// each calls fn for each comma-separated element, and reads up to and including the byte end.
 func (v *values) each(end byte, fn func() error) error {
 	for n := 0; ; n++ {
 		c, err := v.peek()
@@ -162,19 +155,17 @@ func (v *values) each(end byte, fn func() error) error {
 	}
 }
 
-// decode reads the next JSON value and decodes it.
 func (v *values) decode(to any) error {
 	text, err := v.next()
 	if err != nil {
 		return err
 	}
 	if err := utiljson.Unmarshal(text, to); err != nil {
-		return errMalformed // err may quote the object, so it is not returned
+		return errMalformed
 	}
 	return nil
 }
 
-// member reads the next JSON value and decodes it into the field with that member name.
 func (v *values) member(name string, to any) error {
 	text, err := v.next()
 	if err != nil {
@@ -186,7 +177,6 @@ func (v *values) member(name string, to any) error {
 	return nil
 }
 
-// eventJSON reads one event of a watch in JSON. It returns io.EOF at the end of the watch.
 func eventJSON(v *values, sent *codec.Sent) (watch.Event, error) {
 	if _, err := v.peek(); err != nil {
 		return watch.Event{}, err
@@ -225,8 +215,7 @@ func eventJSON(v *values, sent *codec.Sent) (watch.Event, error) {
 
 var errNoObject = errors.New("the server sent an event without an object")
 
-// eventOf returns an event of type t with the object u, which stays undecoded. Only a bookmark's object is decoded, for
-// its annotations.
+// eventOf returns an event of type t with the object u. Only a bookmark's object is decoded, for its annotations.
 func eventOf(t watch.EventType, u *entry.Undecoded, err error) (watch.Event, error) {
 	if err != nil {
 		return watch.Event{}, opaque(err)

@@ -6,17 +6,15 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// maxKnown is the maximum number of listed objects that are remembered as undecodable.
 const maxKnown = 10_000
 
 // undecodable has the keys of listed objects that cannot be decoded. The list has reported these objects as errors, so
-// an event about one of them need not cause another list. It is safe for concurrent use.
+// an event about such an object need not cause another list.
 type undecodable struct {
 	mu   sync.Mutex
-	keys map[string]struct{} // guarded by mu; the keys of these objects
+	keys map[string]struct{}
 }
 
-// listed records which objects of a list can be decoded.
 func (k *undecodable) listed(l *List) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -25,11 +23,10 @@ func (k *undecodable) listed(l *List) {
 	}
 }
 
-// noteLocked records the key of u if u cannot be decoded, and otherwise removes the key.
 func (k *undecodable) noteLocked(u *entry.Undecoded) {
 	switch {
 	case u.Err() == nil:
-		delete(k.keys, u.Key) // deleting from a nil map is allowed; the map is nearly always nil
+		delete(k.keys, u.Key)
 	case len(k.keys) < maxKnown:
 		if k.keys == nil {
 			k.keys = map[string]struct{}{}
@@ -38,8 +35,7 @@ func (k *undecodable) noteLocked(u *entry.Undecoded) {
 	}
 }
 
-// knows reports whether an event's object u may be delivered: it can be decoded, or an earlier list has reported it as
-// undecodable.
+// knows reports whether an event's object u may be delivered: u can be decoded, or a list has reported that it cannot.
 func (k *undecodable) knows(u *entry.Undecoded) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()

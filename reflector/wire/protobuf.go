@@ -18,13 +18,11 @@ import (
 	"github.com/larder-dev/larder/codec"
 )
 
-// magic precedes the protobuf of API servers: a runtime.Unknown follows.
 const magic = "k8s\x00"
 
-// errProtobuf: the answer is not valid protobuf, or not of the form that API servers send.
 var errProtobuf = errors.New("the server sent malformed protobuf")
 
-// The numbers of the fields in the protobuf messages of k8s.io/apimachinery.
+// These are numbers of fields in the protobuf messages of k8s.io/apimachinery.
 const (
 	unknownTypeMeta        = 1
 	unknownRaw             = 2
@@ -44,7 +42,7 @@ const (
 type message struct {
 	r       *bufio.Reader
 	left    int64
-	scratch *[]byte // reusable buffer for the method bytes
+	scratch *[]byte
 }
 
 // field reads the next field of the message. For a field of bytes it returns the number and the size, and the caller
@@ -90,7 +88,6 @@ func (m *message) field() (number protowire.Number, size int64, err error) {
 	}
 }
 
-// varint reads a number in protobuf's variable length. It returns io.EOF at the end of the input.
 func (m *message) varint() (n uint64, err error) {
 	for shift := 0; shift < 64; shift += 7 {
 		if m.left == 0 {
@@ -112,7 +109,6 @@ func (m *message) varint() (n uint64, err error) {
 	return 0, errProtobuf
 }
 
-// skip skips n bytes of the input.
 func (m *message) skip(n int64) error {
 	if m.left >= 0 && n > m.left {
 		return errProtobuf
@@ -124,8 +120,8 @@ func (m *message) skip(n int64) error {
 	return nil
 }
 
-// bytes reads n bytes of the input. They are valid until the next call. A truncated input causes no allocation much
-// larger than itself.
+// bytes reads n bytes, which are valid until the next call. A truncated input causes no allocation much larger than the
+// input.
 func (m *message) bytes(n int64) ([]byte, error) {
 	if n > maxObject {
 		return nil, errTooLarge
@@ -143,7 +139,6 @@ func (m *message) bytes(n int64) ([]byte, error) {
 	return b, nil
 }
 
-// listProtobuf reads a list in protobuf.
 func listProtobuf(r *bufio.Reader, sent *codec.Sent) (*List, error) {
 	l := &List{}
 	var head [len(magic)]byte
@@ -179,7 +174,6 @@ func listProtobuf(r *bufio.Reader, sent *codec.Sent) (*List, error) {
 	}
 }
 
-// raw reads the bytes of the list itself from the message runtime.Unknown around it.
 func (l *List) raw(outer *message, size int64, sent *codec.Sent) error {
 	if l.Kind == "Status" {
 		b, err := outer.bytes(size)
@@ -263,7 +257,6 @@ func (l *List) check(status metav1.Status, items bool) error {
 	return nil
 }
 
-// eventProtobuf reads one event of a watch in protobuf. It returns io.EOF at the end of the watch.
 func eventProtobuf(r *bufio.Reader, scratch *[]byte, sent *codec.Sent) (watch.Event, error) {
 	var length [4]byte
 	if _, err := io.ReadFull(r, length[:]); err != nil {
@@ -285,8 +278,7 @@ func eventProtobuf(r *bufio.Reader, scratch *[]byte, sent *codec.Sent) (watch.Ev
 	return eventInside(watch.EventType(kind), raw, sent)
 }
 
-// eventInside returns the event of type t with the object in raw. raw is an encoded runtime.Unknown with its magic
-// prefix.
+// eventInside returns an event of type t. raw is its object, an encoded runtime.Unknown with its magic prefix.
 func eventInside(t watch.EventType, raw []byte, sent *codec.Sent) (watch.Event, error) {
 	unknown, found := bytes.CutPrefix(raw, []byte(magic))
 	if !found {
@@ -311,7 +303,6 @@ func eventInside(t watch.EventType, raw []byte, sent *codec.Sent) (watch.Event, 
 	return eventOf(t, u, err)
 }
 
-// cutTwo returns the last values of the fields with the numbers a and b in a protobuf message.
 func cutTwo(msg []byte, a, b protowire.Number) (of, and []byte, err error) {
 	for len(msg) > 0 {
 		number, wire, n := protowire.ConsumeTag(msg)

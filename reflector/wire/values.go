@@ -7,22 +7,20 @@ import (
 	"io"
 )
 
-// errMalformed: the answer is not valid JSON.
 var errMalformed = errors.New("the server sent malformed JSON")
 
 // values splits JSON text into values without parsing them. The caller has to check that each value is valid JSON.
 type values struct {
-	r *bufio.Reader
-	// buf[at:] are the bytes that were read from r and not consumed yet.
+	r   *bufio.Reader
 	buf []byte
 	at  int
-	err error // the error of reading r; returned once all bytes of buf are consumed
+	// err is the error of reading r; it is returned once all bytes of buf are consumed.
+	err error
 }
 
 func newValues(r *bufio.Reader) *values { return &values{r: r} }
 
-// more reads from r once, after the bytes that are not consumed yet. It fails if an earlier read has failed or reached
-// the end, or if more than maxObject bytes are not consumed.
+// more reads from r once. It fails after an earlier error, or if more than maxObject bytes are not consumed.
 func (v *values) more() error {
 	if v.err != nil {
 		return v.err
@@ -45,7 +43,6 @@ func (v *values) more() error {
 	return nil
 }
 
-// peek returns the next byte that is not white space. It returns io.EOF at the end.
 func (v *values) peek() (byte, error) {
 	for {
 		for ; v.at < len(v.buf); v.at++ {
@@ -61,7 +58,6 @@ func (v *values) peek() (byte, error) {
 	}
 }
 
-// take consumes the next byte, which must be c.
 func (v *values) take(c byte) error {
 	got, err := v.peek()
 	if err != nil {
@@ -96,7 +92,6 @@ func (v *values) next() ([]byte, error) {
 	}
 }
 
-// cutOff returns io.ErrUnexpectedEOF in place of io.EOF, and any other error unchanged.
 func cutOff(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -104,12 +99,12 @@ func cutOff(err error) error {
 	return err
 }
 
-// scanner finds the end of a JSON value that arrives in parts.
 type scanner struct {
-	depth     int
-	bare      bool // the value is a number, true, false or null, which ends where another token begins
+	depth int
+	// bare is true in a number, true, false or null, which ends where another token begins.
+	bare      bool
 	inString  bool
-	isEscaped bool // the last byte was a backslash that escapes the next one
+	isEscaped bool
 }
 
 // end returns the length of the value's bytes in part, or -1 if the value continues after part.
@@ -137,7 +132,7 @@ func (s *scanner) end(part []byte) int {
 			}
 			s.depth++
 		case '}', ']':
-			if s.depth == 0 { // the end of the object or array that contains the number or literal
+			if s.depth == 0 { // the object or array that contains the number or literal ends here
 				return i
 			}
 			if s.depth--; s.depth == 0 {
@@ -154,7 +149,6 @@ func (s *scanner) end(part []byte) int {
 	return -1
 }
 
-// string returns the position of the closing quote of the string that contains part[i], or -1 if it is not in part.
 func (s *scanner) string(part []byte, i int) int {
 	if s.isEscaped {
 		s.isEscaped = false

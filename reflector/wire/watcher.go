@@ -18,10 +18,9 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// watcher is an open watch. It owns the goroutine that reads the server's answer.
 type watcher struct {
-	ctx    context.Context // context of the request; stop cancels it
-	stop   func()          // ends the request; further calls do nothing
+	ctx    context.Context
+	stop   func()
 	events chan watch.Event
 	of     *listWatch
 }
@@ -35,13 +34,10 @@ func newWatcher(ctx context.Context, cancel context.CancelFunc, body io.ReadClos
 	return w
 }
 
-// Stop implements watch.Interface. The result channel is closed soon after.
 func (w *watcher) Stop() { w.stop() }
 
-// ResultChan implements watch.Interface.
 func (w *watcher) ResultChan() <-chan watch.Event { return w.events }
 
-// read sends the events of the answer until the answer ends, or Stop is called.
 func (w *watcher) read(r *bufio.Reader) {
 	defer close(w.events)
 	defer w.Stop()
@@ -74,11 +70,10 @@ func (w *watcher) refuses(ev watch.Event) error {
 	return fmt.Errorf("object %q: %w", u.Key, u.Err())
 }
 
-// reader returns the function that reads the next event of an answer, in JSON or protobuf.
 func reader(r *bufio.Reader, sent *codec.Sent) (func() (watch.Event, error), error) {
 	json, err := isJSON(r)
 	switch {
-	case errors.Is(err, errEmpty): // the answer ended before its first event: a watch without events
+	case errors.Is(err, errEmpty): // the answer ended before its first event, so the watch has no events
 		return nil, io.EOF
 	case err != nil:
 		return nil, err
@@ -90,8 +85,8 @@ func reader(r *bufio.Reader, sent *codec.Sent) (func() (watch.Event, error), err
 	return func() (watch.Event, error) { return eventProtobuf(r, scratch, sent) }, nil
 }
 
-// end handles the end of the answer as client-go's watch.StreamWatcher does. After a lost connection the watch just
-// ends; an answer that cannot be read causes an ERROR event.
+// end handles the end of the answer as client-go's watch.StreamWatcher does. A lost connection only ends the watch; an
+// answer that cannot be read causes an ERROR event.
 func (w *watcher) end(err error) {
 	logger := klog.FromContext(w.ctx)
 	switch {

@@ -20,13 +20,11 @@ import (
 )
 
 // maxObject is the maximum size of an object, a frame or a value, in bytes. API servers refuse objects of more than a
-// few MiB; aggregated ones may not.
+// few MiB; aggregated API servers may accept larger ones.
 const maxObject = 64 << 20
 
-// bufferSize is the size of the buffer between the connection and the decoder.
 const bufferSize = 64 << 10
 
-// Errors about the answer to a list or watch request.
 var (
 	errTooLarge = fmt.Errorf("the server sent an object of more than %d MiB", maxObject>>20)
 	errFormat   = errors.New("the server answered in neither protobuf nor JSON")
@@ -35,11 +33,10 @@ var (
 	errNoList   = errors.New("the server sent something else than a list")
 )
 
-// Requests makes the request for a list or, with o.Watch, for a watch.
+// Requests makes the request for a list or, if o.Watch is set, for a watch.
 type Requests func(o metav1.ListOptions) *rest.Request
 
-// New returns a ListerWatcher. The function requests makes its requests, and sent makes undecoded objects of the
-// answers.
+// New returns a ListerWatcher. requests makes its HTTP requests, and sent makes undecoded objects of the answers.
 func New(requests Requests, sent *codec.Sent) cache.ListerWatcherWithContext {
 	return &listWatch{requests: requests, sent: sent}
 }
@@ -48,12 +45,11 @@ type listWatch struct {
 	requests Requests
 	sent     *codec.Sent
 	known    undecodable
-	// asksForJSON is true once the server has answered in CBOR, which the client's configuration asks for if client-go's
-	// feature ClientsAllowCBOR is on. From then on requests ask for JSON.
+	// asksForJSON is true once the server has answered in CBOR, which it does if client-go's feature ClientsAllowCBOR
+	// is on. From then on requests ask for JSON.
 	asksForJSON atomic.Bool
 }
 
-// request makes the request for a list or a watch, for JSON only if the server has answered in CBOR before.
 func (w *listWatch) request(o metav1.ListOptions) *rest.Request {
 	r := w.requests(o)
 	if w.asksForJSON.Load() {
@@ -62,8 +58,8 @@ func (w *listWatch) request(o metav1.ListOptions) *rest.Request {
 	return r
 }
 
-// notes checks whether err says that an answer is in CBOR, and returns the error for the caller. If so, further
-// requests ask for JSON. again is true for the first CBOR answer: the caller should repeat the request.
+// notes makes further requests ask for JSON if err says that an answer is in CBOR. again is true for the first CBOR
+// answer: the caller should repeat the request.
 func (w *listWatch) notes(err error) (again bool, noted error) {
 	if !errors.Is(err, errCBOR) {
 		return false, err
@@ -78,7 +74,7 @@ type List struct {
 	Items []runtime.Object
 }
 
-// DeepCopyObject implements runtime.Object. The items are shared, since they are immutable.
+// DeepCopyObject implements runtime.Object. The copy shares the items, which are immutable.
 func (l *List) DeepCopyObject() runtime.Object {
 	c := *l
 	l.ListMeta.DeepCopyInto(&c.ListMeta)
@@ -86,7 +82,6 @@ func (l *List) DeepCopyObject() runtime.Object {
 	return &c
 }
 
-// ListWithContext implements cache.ListerWatcherWithContext.
 func (w *listWatch) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 	l, err := w.listOnce(ctx, o)
 	if again, _ := w.notes(err); again {
@@ -122,10 +117,10 @@ func (w *listWatch) listOnce(ctx context.Context, o metav1.ListOptions) (*List, 
 	return l, nil
 }
 
-// body is the body of an HTTP answer.
 type body struct {
 	io.Reader
-	broken bool // a read has failed before the end of the body
+	// broken is true if a read has failed before the end of the body.
+	broken bool
 }
 
 func (b *body) Read(p []byte) (n int, err error) {
@@ -135,8 +130,8 @@ func (b *body) Read(p []byte) (n int, err error) {
 }
 
 // explain returns the error of reading a list. The error of an answer that broke off is worded like client-go's:
-// client-go's reflector and Larder's recognize it, and request smaller pages. No other error has these words, because a
-// smaller page would not be easier to read.
+// client-go's reflector and Larder's recognize these words, and request smaller pages. No other error has these words,
+// because a smaller page would not be easier to read.
 func (b *body) explain(err error) error {
 	var answered apierrors.APIStatus
 	switch {
@@ -159,7 +154,6 @@ func (w *listWatch) list(r *bufio.Reader) (*List, error) {
 	return listProtobuf(r, w.sent)
 }
 
-// isJSON reports whether the answer is JSON, and not protobuf.
 func isJSON(r *bufio.Reader) (bool, error) {
 	first, err := r.Peek(1)
 	switch {
@@ -174,14 +168,13 @@ func isJSON(r *bufio.Reader) (bool, error) {
 	case magic[0], 0: // 0 is the first byte of the length of a protobuf frame
 		return false, nil
 	}
-	if first[0] >= 0x80 { // in CBOR an array, a map or a tag begins with such a byte; no JSON does
+	if first[0] >= 0x80 { // an array, a map or a tag in CBOR begins with a byte above 0x7f; no JSON does
 		return false, errCBOR
 	}
 	return false, errFormat
 }
 
-// WatchWithContext implements cache.ListerWatcherWithContext. As in client-go, a watch does not wait for the client's
-// rate limiter.
+// WatchWithContext does not wait for the client's rate limiter, as in client-go.
 func (w *listWatch) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 	o.Watch = true
 	ctx, cancel := context.WithCancel(ctx)

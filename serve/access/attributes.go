@@ -15,7 +15,6 @@ import (
 // User is the user of a request: name, UID, groups and extra values, as in a TokenReview.
 type User = authenticationv1.UserInfo
 
-// Names of users and groups that have a special meaning in Kubernetes; see k8s.io/apiserver/pkg/authentication/user.
 const (
 	groupAuthenticated   = "system:authenticated"
 	groupUnauthenticated = "system:unauthenticated"
@@ -37,24 +36,23 @@ func WithoutCredential(u User) User {
 
 // Authenticator determines the user of a request. It is safe for concurrent use.
 type Authenticator interface {
-	// Authenticate returns the user of the request and true. It returns false if the request has no credential of the
-	// authenticator's kind, or an unknown credential. It returns an error if a credential is invalid, or if the check
-	// failed: then the error wraps ErrUnreachable or is an apierrors.APIStatus. Errors contain no credentials.
+	// Authenticate returns the user of the request and true. The result is false if the request has no credential of
+	// the authenticator's kind, or an unknown credential. It returns an error if a credential is invalid, or if the
+	// check failed: then the error wraps ErrUnreachable or is an apierrors.APIStatus. Errors contain no credentials.
 	Authenticate(*http.Request) (User, bool, error)
 }
 
-// Authorizer decides whether a user may do something. It is safe for concurrent use.
+// Authorizer decides whether a user may make a request. It is safe for concurrent use.
 type Authorizer interface {
-	// Authorize returns the decision. If it returns an error there is no decision, and the request must be rejected.
+	// Authorize returns the decision. An error means that there is no decision, and that the request must be rejected.
 	Authorize(context.Context, Attributes) (Decision, error)
 }
 
-// Decision is an authorizer's decision and its reason.
 type Decision struct {
 	Allowed bool
 	// Reason is shown to the user who makes the request. It may be empty.
 	Reason string
-	// Offline is set if the decision was made by a FallbackAuthorizer's rules for an outage of the API server.
+	// Offline is true if a FallbackAuthorizer's rules for an outage of the API server made the decision.
 	Offline bool
 }
 
@@ -63,7 +61,7 @@ type Decision struct {
 type Attributes struct {
 	User User
 	Verb string
-	// Path is the path of a non-resource request, such as /version. If it is set, the fields below are empty.
+	// Path is the path of a non-resource request, such as /version. If Path is set, the fields below are empty.
 	Path string
 
 	Group, Version, Resource, Subresource string

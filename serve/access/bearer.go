@@ -16,21 +16,20 @@ var (
 	errLongToken   = fmt.Errorf("the request's bearer token is longer than %d KiB", maxToken>>10)
 )
 
-// bearer returns the bearer token in the request's Authorization header, or "" if there is none.
 func bearer(r *http.Request) (string, error) {
 	headers := r.Header.Values("Authorization")
 	switch len(headers) {
 	case 0:
 		return "", nil
 	case 1:
-	default: // several Authorization headers: servers differ in which one they use
+	default: // servers differ in which of several Authorization headers they use
 		return "", errCredentials
 	}
 	scheme, token, _ := strings.Cut(strings.TrimSpace(headers[0]), " ")
 	if !strings.EqualFold(scheme, "Bearer") {
 		return "", nil
 	}
-	token, _, _ = strings.Cut(token, " ") // as in kube-apiserver
+	token, _, _ = strings.Cut(token, " ") // kube-apiserver ignores the text after a space, too
 	if len(token) > maxToken {
 		return "", errLongToken
 	}

@@ -11,8 +11,8 @@ import (
 // status 503.
 var ErrUnreachable = errors.New("the API server cannot be reached")
 
-// upstreamError is the error of a review on the API server that ended without a decision. Its Status is for the client.
-// The Status omits the field cause, which contains addresses and is for logs.
+// upstreamError is the error of a review on the API server that ended without a decision. Its Status is for the client
+// and omits cause, which contains addresses and is for logs.
 type upstreamError struct {
 	message     string
 	cause       error
@@ -20,10 +20,8 @@ type upstreamError struct {
 	unreachable bool
 }
 
-// Error implements error.
 func (e *upstreamError) Error() string { return e.message + ": " + e.cause.Error() }
 
-// Unwrap returns the cause of the error. If the API server is unreachable, it also returns ErrUnreachable.
 func (e *upstreamError) Unwrap() []error {
 	if e.unreachable {
 		return []error{ErrUnreachable, e.cause}
@@ -31,7 +29,6 @@ func (e *upstreamError) Unwrap() []error {
 	return []error{e.cause}
 }
 
-// Status implements apierrors.APIStatus.
 func (e *upstreamError) Status() metav1.Status {
 	s := metav1.Status{Status: metav1.StatusFailure, Code: e.code, Message: e.message, Details: &metav1.StatusDetails{}}
 	switch e.code {

@@ -12,7 +12,7 @@ import (
 var secrets = schema.GroupResource{Resource: "secrets"}
 
 // Everything is an Authorizer that lets one user read everything: the user of the kubeconfig that the process has
-// written for use on loopback. That user can read the store's file anyway. Secrets are an option.
+// written for use on loopback. That user can read the store's file anyway.
 type Everything struct {
 	// User is the user with all rights. Its name and UID must be those of the StaticToken's user.
 	User User
@@ -21,7 +21,7 @@ type Everything struct {
 	// Withheld reports whether a right to all resources excludes a resource, as it excludes Secrets (serve.Withheld).
 	// Default: no other resource is excluded.
 	Withheld func(context.Context, schema.GroupResource) (bool, error)
-	// Others decides about all other users. Default: Nothing, which denies everything.
+	// Others decides about all other users. Default: Nothing.
 	Others Authorizer
 }
 
@@ -63,8 +63,6 @@ func (e Everything) is(u User) bool {
 	return e.User.Username != "" && u.Username == e.User.Username && u.UID == e.User.UID
 }
 
-// isWithheld reports whether a right to all resources excludes r: Secrets, and resources that withheld reports.
-// withheld may be nil.
 func isWithheld(
 	ctx context.Context, r schema.GroupResource, withheld func(context.Context, schema.GroupResource) (bool, error),
 ) (bool, error) {
@@ -84,8 +82,8 @@ func (e Everything) others() Authorizer {
 const reasonReadOnly = "Larder serves get, list and watch only; larder sync --serve --forward sends the rest to the " +
 	"API server"
 
-// Nothing is an Authorizer that denies everything. It is used if there is neither an API server to ask nor an
-// OfflineAccess file.
+// Nothing is an Authorizer that denies everything, for a server with neither an API server to ask nor an OfflineAccess
+// file.
 type Nothing struct{}
 
 // Authorize implements Authorizer.
@@ -98,19 +96,18 @@ func (Nothing) Authorize(context.Context, Attributes) (Decision, error) {
 type Rules struct {
 	Resources    []authorizationv1.ResourceRule
 	NonResources []authorizationv1.NonResourceRule
-	// Incomplete is true if the user may have further rights, which are not in the list.
+	// Incomplete is true if the user may have further rights.
 	Incomplete bool
 	// Caveat explains why the list is incomplete, or names a restriction that the rules cannot express.
 	Caveat string
 }
 
-// RuleLister is an Authorizer that can list a user's rights. Upstream is not one: an API server has no review that
-// lists another user's rights.
+// RuleLister is an Authorizer that can list a user's rights. Upstream is no RuleLister: an API server has no review
+// that lists another user's rights.
 type RuleLister interface {
 	RulesFor(ctx context.Context, user User, namespace string) (Rules, error)
 }
 
-// rulesFor returns the rights of a user that the authorizer can list.
 func rulesFor(ctx context.Context, a Authorizer, u User, namespace string) (Rules, error) {
 	if lister, ok := a.(RuleLister); ok {
 		return lister.RulesFor(ctx, u, namespace)

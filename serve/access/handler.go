@@ -23,13 +23,13 @@ type HandlerOptions struct {
 	Logger *logr.Logger
 }
 
-// NewHandler returns a handler that passes authenticated requests to next, within limits. It answers other requests
+// NewHandler returns a handler that passes authenticated requests to next, within limits. It answers all other requests
 // with a Status: 401 for an unknown user, 403 for impersonation, 413 for a body that is too large, 429 beyond a limit,
 // and 503 if the API server that authenticates is unreachable. If an address has more than 240 unauthenticated requests
 // within a minute, each further 401 is delayed by a second.
 //
-// next gets the user with UserFrom and asks an Authorizer about the user's rights (Require). It calls LongRunning
-// before it answers a watch. The context of other requests ends after Limits.RequestTime; its context.Cause is the
+// next gets the user with UserFrom, asks an Authorizer about the user's rights (Require), and calls LongRunning before
+// it answers a watch. The context of other requests ends after Limits.RequestTime; context.Cause then returns the
 // Status to answer with.
 func NewHandler(next http.Handler, o HandlerOptions) http.Handler {
 	if o.Authenticator == nil {
@@ -53,13 +53,13 @@ type request struct {
 	user    User
 	counter *counter
 	control *http.ResponseController
-	timer   *time.Timer // cancels the request's context after Limits.RequestTime
-	watch   bool
+	// timer cancels the request's context after Limits.RequestTime.
+	timer *time.Timer
+	watch bool
 }
 
 type requestKey struct{}
 
-// ServeHTTP implements http.Handler.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	own := &request{counter: &h.counter, control: http.NewResponseController(w)}
 	ctx, cancel := context.WithCancelCause(context.WithValue(r.Context(), requestKey{}, own))
@@ -103,7 +103,7 @@ func (h *handler) admit(r *http.Request, own *request) (err error) {
 	if err := refuseImpersonation(r, own.user); err != nil {
 		return err
 	}
-	for name := range r.Header { // headers of an authenticating proxy, which clients could forge
+	for name := range r.Header { // clients could forge these headers of an authenticating proxy
 		if strings.HasPrefix(name, "X-Remote-") {
 			r.Header.Del(name)
 		}
@@ -112,19 +112,18 @@ func (h *handler) admit(r *http.Request, own *request) (err error) {
 }
 
 // DropBody makes the server close the connection after the response, without reading the rest of the request's body. A
-// handler calls it before it responds to a request whose body it does not read.
+// handler calls DropBody before it responds to a request whose body it does not read.
 func DropBody(w http.ResponseWriter, r *http.Request) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return
 	}
 	w.Header().Set("Connection", "close")
-	_ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0)) // test recorders do not support it
+	_ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0)) // test recorders do not support deadlines
 }
 
 // writeGrace is the time, after RequestTime, for writing the Status that reports the timeout.
 const writeGrace = 5 * time.Second
 
-// start starts the request's timeout and sets its write deadline. Test recorders do not support deadlines.
 func (q *request) start(cancel context.CancelCauseFunc) {
 	limit := q.counter.limits.RequestTime
 	q.timer = time.AfterFunc(limit, func() {
@@ -144,7 +143,7 @@ func (q *request) bound(w http.ResponseWriter, r *http.Request) {
 	} else {
 		r.Body = http.MaxBytesReader(w, r.Body, q.counter.limits.Body)
 	}
-	_ = q.control.SetReadDeadline(time.Now().Add(limit)) // test recorders do not support it
+	_ = q.control.SetReadDeadline(time.Now().Add(limit)) // test recorders do not support deadlines
 }
 
 func (q *request) late() error {
@@ -168,9 +167,9 @@ func UserFrom(ctx context.Context) (User, bool) {
 	return own.user, true
 }
 
-// LongRunning counts the request as a watch and stops its timeout. A handler calls it, on the request's goroutine,
-// before it answers a watch or another long-running request. It fails with a Status: 429 if there are too many watches.
-// For a request that did not pass through NewHandler's handler it does nothing.
+// LongRunning counts the request as a watch and stops its timeout. A handler calls LongRunning, on the request's
+// goroutine, before it answers a watch or another long-running request. LongRunning fails with a Status: 429 if there
+// are too many watches. For a request that did not pass through NewHandler's handler it does nothing.
 func LongRunning(ctx context.Context) error {
 	own, ok := ctx.Value(requestKey{}).(*request)
 	if !ok || own.watch {
@@ -183,12 +182,11 @@ func LongRunning(ctx context.Context) error {
 		return tooManyRequests("Too many watches, please try again later.")
 	}
 	own.watch = true
-	_ = own.control.SetReadDeadline(time.Time{}) // test recorders do not support it
+	_ = own.control.SetReadDeadline(time.Time{}) // test recorders do not support deadlines
 	_ = own.control.SetWriteDeadline(time.Time{})
 	return nil
 }
 
-// authenticate returns the user of a request, or a Status as an error if there is none.
 func (h *handler) authenticate(r *http.Request) (User, error) {
 	user, ok, err := h.authenticator.Authenticate(r)
 	if ok && err == nil {

@@ -24,7 +24,7 @@ type Issuer struct {
 }
 
 // FetchIssuer reads the Issuer of a cluster from its API server. Audiences stays empty, since API servers do not
-// publish their audiences. Every service account may read the other data (ClusterRole
+// publish their audiences. Every service account may read the issuer and its keys (ClusterRole
 // system:service-account-issuer-discovery). client may be the REST client of any API group.
 func FetchIssuer(ctx context.Context, client rest.Interface) (Issuer, error) {
 	var issuer Issuer
@@ -47,14 +47,14 @@ func FetchIssuer(ctx context.Context, client rest.Interface) (Issuer, error) {
 const (
 	maxJWKS = 256 << 10
 	maxKeys = 64
-	minRSA  = 2048 // minimum size of an RSA key in bits
+	// minRSA is the minimum size of an RSA key in bits.
+	minRSA = 2048
 )
 
 // algorithms are the signature algorithms that API servers use for tokens. HMAC is excluded, since the public key would
-// be its secret. So is "none", which means no signature.
+// be its secret. "none" is excluded, since it means no signature.
 var algorithms = []jose.SignatureAlgorithm{jose.RS256, jose.ES256, jose.ES384, jose.ES512}
 
-// parsedIssuer is an Issuer with its keys parsed and validated.
 type parsedIssuer struct {
 	url       string
 	audiences []string
@@ -88,7 +88,6 @@ func parseIssuer(i Issuer) (*parsedIssuer, error) {
 	return p, nil
 }
 
-// badKey returns the reason why a key cannot verify service-account tokens, or "" if the key can.
 func badKey(key jose.JSONWebKey) string {
 	if !key.Valid() {
 		return "it is damaged"

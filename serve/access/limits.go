@@ -6,7 +6,6 @@ import (
 	"time"
 )
 
-// Limits limit the resources that clients may use. Fields that are zero have their defaults.
 type Limits struct {
 	// Requests is the maximum number of concurrent authenticated requests, not counting watches. Further requests
 	// return 429. Default 400, as kube-apiserver's --max-requests-inflight.
@@ -33,13 +32,14 @@ type Limits struct {
 	HeaderTime time.Duration
 	// IdleTime is how long a connection without a request stays open. Default 90 s.
 	IdleTime time.Duration
-	// Connections is the maximum number of open connections; each watch over HTTP/1.1 has one. Default 10,400, the sum
-	// of Watches and Requests. Up to 1,000 authenticated connections may be idle. Package internal/connlimit documents
-	// which connection is closed when there are too many. An authenticated connection in use is never closed.
+	// Connections is the maximum number of open connections; each watch over HTTP/1.1 has its own connection. Default
+	// 10,400, the sum of Watches and Requests. Up to 1,000 authenticated connections may be idle. Package
+	// internal/connlimit documents which connection is closed when there are too many. An authenticated connection in
+	// use is never closed.
 	Connections int
-	// Unauthenticated is the maximum number of connections whose last request was not authenticated, or that have had
-	// none. Beyond it, a new connection closes the oldest such connection of the address that has the most of them.
-	// Default 1,000, which need about 60 MB.
+	// Unauthenticated is the maximum number of connections whose last request was not authenticated, and of connections
+	// without a request. Beyond this number, a new connection closes the oldest unauthenticated connection of the
+	// address that has the most of them. Default 1,000, which need about 60 MB.
 	Unauthenticated int
 	// UnauthenticatedPerAddress is the maximum number of Unauthenticated connections for one IPv4 address or one IPv6
 	// /64. Default 500.
@@ -65,16 +65,15 @@ func (l Limits) WithDefaults() Limits {
 	}
 }
 
-// counter counts running requests and watches, in total and by user.
 type counter struct {
 	limits Limits
 
-	mu    sync.Mutex
-	all   count
-	users map[string]count // only has users with running requests or watches
+	mu  sync.Mutex
+	all count
+	// users only has users with running requests or watches.
+	users map[string]count
 }
 
-// count is the number of running requests and of running watches.
 type count struct{ requests, watches int }
 
 // begin counts a request of a user. It returns false, without counting, if a limit is reached.

@@ -20,7 +20,6 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 )
 
-// codecs encode and decode reviews and Status objects as JSON, YAML and protobuf.
 var codecs = newCodecs()
 
 func newCodecs() serializer.CodecFactory {
@@ -31,15 +30,12 @@ func newCodecs() serializer.CodecFactory {
 	return serializer.NewCodecFactory(scheme)
 }
 
-// maxReviewBody is the maximum size, in bytes, of the body with a review that a client sends.
 const maxReviewBody = 64 << 10
 
-// readObject decodes the request's body, an object of the given kind, into an object. Its errors are
-// *apierrors.StatusError.
 func readObject(r *http.Request, kind schema.GroupVersionKind, into runtime.Object) error {
 	mediaType := runtime.ContentTypeJSON
 	if header := r.Header.Get("Content-Type"); header != "" {
-		mediaType, _, _ = mime.ParseMediaType(header) // "" for an invalid header, which is not supported
+		mediaType, _, _ = mime.ParseMediaType(header) // mediaType is "", which is not supported, for an invalid header
 	}
 	info, ok := runtime.SerializerInfoForMediaType(codecs.SupportedMediaTypes(), mediaType)
 	if !ok || mediaType == "" {
@@ -102,7 +98,7 @@ func writeObject(w http.ResponseWriter, r *http.Request, code int, object runtim
 	h.Set("Content-Type", info.MediaType)
 	h.Set("Cache-Control", "no-cache, private")
 	w.WriteHeader(code)
-	_, _ = w.Write(body) // fails if the client has disconnected
+	_, _ = w.Write(body) // Write fails if the client has disconnected
 }
 
 func negotiate(r *http.Request) (info runtime.SerializerInfo, ok bool) {

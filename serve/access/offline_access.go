@@ -37,12 +37,14 @@ import (
 // A changed file takes effect within a second. If the file is invalid or missing, the previous rules stay in effect,
 // and an error is logged.
 type OfflineAccess struct {
-	rules    func() *accessRules
-	withheld func(context.Context, schema.GroupResource) (bool, error) // excluded from "*"; may be nil
+	rules func() *accessRules
+	// withheld reports the resources that the rule "*" excludes; may be nil.
+	withheld func(context.Context, schema.GroupResource) (bool, error)
 }
 
 // NewOfflineAccess reads the file of rules. withheld reports which resources, besides Secrets, the resource "*"
-// excludes (serve.Withheld); nil means no others. The error has the line and the field of each mistake in the file.
+// excludes (serve.Withheld); nil means no other resources. The error has the line and the field of each mistake in the
+// file.
 func NewOfflineAccess(
 	path string, withheld func(context.Context, schema.GroupResource) (bool, error), log logr.Logger,
 ) (*OfflineAccess, error) {
@@ -54,14 +56,12 @@ func NewOfflineAccess(
 	return &OfflineAccess{rules: source.Get, withheld: withheld}, nil
 }
 
-// accessRules are the rules of an OfflineAccess file, by the users and by the groups that they apply to.
 type accessRules struct {
 	users, groups map[string][]*accessRule
 }
 
-// accessRule is one rule of an OfflineAccess file.
 type accessRule struct {
-	number        int // index of the rule in the file
+	number        int
 	resources     []schema.GroupResource
 	allResources  bool
 	namespaces    []string
@@ -82,7 +82,6 @@ func (r *accessRule) has(namespace string) bool {
 	return r.allNamespaces || namespace != "" && slices.Contains(r.namespaces, namespace)
 }
 
-// gets reports whether the rule allows a GET of a non-resource path.
 func (r *accessRule) gets(path string) bool {
 	return slices.ContainsFunc(r.paths, func(p string) bool {
 		prefix, all := strings.CutSuffix(p, "*")
@@ -90,7 +89,6 @@ func (r *accessRule) gets(path string) bool {
 	})
 }
 
-// covers reports whether the rule allows access to a resource. withheld reports resources that the rule's "*" excludes.
 func (r *accessRule) covers(
 	ctx context.Context, resource schema.GroupResource, withheld func(context.Context, schema.GroupResource) (bool, error),
 ) (bool, error) {

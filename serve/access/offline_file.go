@@ -19,8 +19,7 @@ import (
 const (
 	accessAPIVersion = "larder.dev/v1alpha1"
 	accessKind       = "OfflineAccess"
-	// maxAccessErrors is the maximum number of mistakes in one OfflineAccess file that are reported.
-	maxAccessErrors = 10
+	maxAccessErrors  = 10
 )
 
 // parseAccess parses an OfflineAccess file strictly. Its error lists all mistakes with their lines and fields.
@@ -49,7 +48,6 @@ func parseAccess(data []byte) (*accessRules, error) {
 	return p.rules, nil
 }
 
-// accessParser collects the rules and the mistakes of an OfflineAccess file.
 type accessParser struct {
 	rules *accessRules
 	errs  []error
@@ -79,7 +77,6 @@ func (p *accessParser) file(n *yaml.Node) {
 	}
 }
 
-// constant reports a mistake unless a field of the file has the value want.
 func (p *accessParser) constant(in, n *yaml.Node, field, want string) {
 	if n == nil {
 		p.fail(in, field, "it is missing: %s: %s", field, want)
@@ -88,7 +85,6 @@ func (p *accessParser) constant(in, n *yaml.Node, field, want string) {
 	}
 }
 
-// rule parses a rule of the file and adds it to the rules of its users and groups. number is its index.
 func (p *accessParser) rule(n *yaml.Node, number int) {
 	at := fmt.Sprintf("rules[%d]", number)
 	fields := p.fields(n, at, at+".", "users", "groups", "resources", "namespaces", "nonResourceURLs")
@@ -115,7 +111,6 @@ func (p *accessParser) rule(n *yaml.Node, number int) {
 	p.subjects(n, fields["groups"], at+".groups", r, p.rules.groups)
 }
 
-// resources parses the resources and the namespaces of a rule into r.
 func (p *accessParser) resources(n *yaml.Node, fields map[string]*yaml.Node, at string, r *accessRule) {
 	p.list(n, fields["resources"], at+".resources", func(v *yaml.Node, field, s string) {
 		resource, problem := parseResource(s)
@@ -139,7 +134,6 @@ func (p *accessParser) resources(n *yaml.Node, fields map[string]*yaml.Node, at 
 	})
 }
 
-// subjects adds the rule r to the rules of each of its users or groups.
 func (p *accessParser) subjects(in, n *yaml.Node, field string, r *accessRule, to map[string][]*accessRule) {
 	if n == nil {
 		return
@@ -180,7 +174,6 @@ func (p *accessParser) fields(n *yaml.Node, field, prefix string, known ...strin
 	return fields
 }
 
-// list calls each for the elements of a list of strings. An empty list is a mistake.
 func (p *accessParser) list(in, n *yaml.Node, field string, each func(v *yaml.Node, field, s string)) {
 	switch {
 	case n == nil:

@@ -20,7 +20,6 @@ import (
 )
 
 const (
-	// defaultReviewTimeout is the default timeout of a review on the API server.
 	defaultReviewTimeout = 5 * time.Second
 	// unreachablePause is how long reviews fail at once after the API server did not answer. Then one review is tried
 	// again.
@@ -29,8 +28,8 @@ const (
 	maxReviews = 64
 )
 
-// post sends a review to the API server and decodes the response into it. It first waits for one of the slots, which
-// limit concurrent reviews. to is the purpose of the review, for error messages.
+// post sends a review to the API server and decodes the response into review. It first waits for one of the slots,
+// which limit concurrent reviews. to is the purpose of the review, for error messages.
 func (u *Upstream) post(
 	ctx context.Context, slots chan struct{}, c rest.Interface, resource string, review runtime.Object, to string,
 ) error {
@@ -58,7 +57,7 @@ func (u *Upstream) post(
 	}
 	err := send()
 	if err != nil && isLost(err) {
-		err = send() // on a new connection: the lost one may date from before a restart
+		err = send() // the retry uses a new connection: the lost one may date from before a restart
 	}
 	failed := explainReview(err, resource, to)
 	switch began, ended := u.outage.end(failed); {
@@ -73,7 +72,6 @@ func (u *Upstream) post(
 	return nil
 }
 
-// isLost reports whether err says that the connection ended before a response arrived.
 func isLost(err error) bool {
 	return utilnet.IsConnectionReset(err) || utilnet.IsHTTP2ConnectionLost(err) || utilnet.IsProbableEOF(err)
 }
@@ -84,7 +82,7 @@ func explainReview(err error, resource, to string) *upstreamError {
 	if err == nil {
 		return nil
 	}
-	code := int32(0) // 0: the response is not a Status
+	code := int32(0) // the response is not a Status if code stays 0
 	if answer := apierrors.APIStatus(nil); errors.As(err, &answer) {
 		code = answer.Status().Code
 	}
@@ -119,15 +117,17 @@ func unreachableError(to string, cause error) *upstreamError {
 	}
 }
 
-// outage makes reviews fail at once while the API server does not answer, except for one attempt now and then.
+// outage makes reviews fail at once while the API server does not answer, except for an attempt every unreachablePause.
 type outage struct {
-	mu      sync.Mutex
-	last    error     // why the API server is unreachable; nil if it is reachable
-	retryAt time.Time // time from which one review may be tried again
+	mu sync.Mutex
+	// last is why the API server is unreachable; nil if it is reachable.
+	last error
+	// retryAt is the time from which one review may be tried again.
+	retryAt time.Time
 }
 
 // begin fails during an outage, unless it is time for another attempt. After a nil error the caller sends a review,
-// which lasts at most timeout, and then calls end; or it sends none and calls abandon.
+// which lasts at most timeout, and then calls end; or it sends no review and calls abandon.
 func (o *outage) begin(timeout time.Duration) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -149,8 +149,7 @@ func (o *outage) abandon() {
 	o.retryAt = time.Now()
 }
 
-// end records the result of a review, so that an outage of the API server begins or ends; err is nil on success. It
-// reports which of the two has happened.
+// end reports whether the result of a review begins or ends an outage of the API server. err is nil on success.
 func (o *outage) end(err *upstreamError) (began, ended bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -16,8 +16,8 @@ import (
 // MB.
 const cacheEntries = 8192
 
-// cacheKey identifies a question to the API server: an HMAC of it with a secret of the process. So no token is kept in
-// memory, and no client can search for collisions.
+// cacheKey identifies a question to the API server: an HMAC of the question with a secret of the process. So no token
+// is kept in memory, and no client can search for collisions.
 type cacheKey [sha256.Size]byte
 
 // reviewCache caches the API server's answers to reviews. Equal questions that are asked at the same time are sent
@@ -26,20 +26,21 @@ type reviewCache[V any] struct {
 	secret  [32]byte
 	entries *utilcache.LRUExpireCache
 
-	mu    sync.Mutex
-	calls map[cacheKey]*call[V] // questions that are being asked; guarded by mu
+	mu sync.Mutex
+	// calls are the questions that are being asked. mu guards calls.
+	calls map[cacheKey]*call[V]
 }
 
-// call is a question that is being asked.
 type call[V any] struct {
-	done  chan struct{} // closed when the answer is in value and err
+	// done is closed when the answer is in value and err.
+	done  chan struct{}
 	value V
 	err   error
 }
 
 func newReviewCache[V any]() *reviewCache[V] {
 	c := &reviewCache[V]{entries: utilcache.NewLRUExpireCache(cacheEntries), calls: map[cacheKey]*call[V]{}}
-	_, _ = rand.Read(c.secret[:]) // never fails
+	_, _ = rand.Read(c.secret[:]) // rand.Read never fails
 	return c
 }
 
@@ -53,7 +54,6 @@ func (c *reviewCache[V]) key(parts ...string) (k cacheKey) {
 	return k
 }
 
-// kept returns the cached answer to a question, without asking.
 func (c *reviewCache[V]) kept(k cacheKey) (v V, ok bool) {
 	if kept, ok := c.entries.Get(k); ok {
 		return kept.(V), true
@@ -61,7 +61,6 @@ func (c *reviewCache[V]) kept(k cacheKey) (v V, ok bool) {
 	return v, false
 }
 
-// keep caches the answer to a question.
 func (c *reviewCache[V]) keep(k cacheKey, v V, lasts time.Duration) { c.entries.Add(k, v, lasts) }
 
 // get returns the cached answer to a question, or calls fetch, which asks and also returns how long the answer is

@@ -26,14 +26,12 @@ import (
 //
 // The body, of up to 64 KiB, may be JSON, YAML or protobuf. The response has the format that the client accepts.
 type Reviews struct {
-	// Authorizer decides about the rights of users.
 	Authorizer Authorizer
-	// Forwards is true if requests that this server cannot answer are forwarded to the API server. Otherwise verbs
-	// other than get, list and watch are denied without asking the Authorizer.
+	// Forwards is true if requests that this server cannot answer are forwarded to the API server. If it is false,
+	// verbs other than get, list and watch are denied without asking the Authorizer.
 	Forwards bool
 }
 
-// ServeHTTP implements http.Handler.
 func (v Reviews) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer, gv, err := v.answer(r)
 	if err != nil {
@@ -48,7 +46,7 @@ func (v Reviews) answer(r *http.Request) (answer runtime.Object, gv schema.Group
 	if !ok {
 		return nil, gv, apierrors.NewUnauthorized("Unauthorized")
 	}
-	parts := strings.Split(r.URL.Path, "/") // "", "apis", group, version, resource
+	parts := strings.Split(r.URL.Path, "/") // parts are "", "apis", group, version, resource
 	if len(parts) != 5 || parts[1] != "apis" {
 		return nil, gv, genericError(r, http.StatusNotFound)
 	}
@@ -68,7 +66,6 @@ func (v Reviews) answer(r *http.Request) (answer runtime.Object, gv schema.Group
 	}
 }
 
-// genericError returns kube-apiserver's error for a path or method that has no handler.
 func genericError(r *http.Request, code int) error {
 	return apierrors.NewGenericServerResponse(code, r.Method, schema.GroupResource{}, "", "", 0, false)
 }
@@ -93,7 +90,7 @@ func (v Reviews) SelfSubjectAccessReview(
 	ctx context.Context, user User, review *authorizationv1.SelfSubjectAccessReview,
 ) (*authorizationv1.SelfSubjectAccessReview, error) {
 	if errs := validateAccessReview(review); len(errs) > 0 {
-		// The error omits the kind, as in kube-apiserver.
+		// As in kube-apiserver, the error omits the kind.
 		return nil, apierrors.NewInvalid(schema.GroupKind{Group: authorizationv1.GroupName}, "", errs)
 	}
 	answer := review.DeepCopy()
@@ -146,9 +143,9 @@ func validateAccessReview(review *authorizationv1.SelfSubjectAccessReview) (errs
 	return errs
 }
 
-// SelfSubjectRulesReview returns the user's rights in a namespace. If an API server decides about them, the answer is
-// marked incomplete, like kube-apiserver's answer with an authorization webhook. An error is a Status: 400 without a
-// namespace.
+// SelfSubjectRulesReview returns the user's rights in a namespace. If an API server decides about the rights, the
+// answer is marked incomplete, like kube-apiserver's answer with an authorization webhook. An error is a Status: 400
+// without a namespace.
 func (v Reviews) SelfSubjectRulesReview(
 	ctx context.Context, user User, review *authorizationv1.SelfSubjectRulesReview,
 ) (*authorizationv1.SelfSubjectRulesReview, error) {
@@ -160,7 +157,7 @@ func (v Reviews) SelfSubjectRulesReview(
 		return nil, statusError(err)
 	}
 	answer := &authorizationv1.SelfSubjectRulesReview{Status: authorizationv1.SubjectRulesReviewStatus{
-		ResourceRules:    slices.Clip(append([]authorizationv1.ResourceRule{}, rules.Resources...)), // JSON: [], not null
+		ResourceRules:    slices.Clip(append([]authorizationv1.ResourceRule{}, rules.Resources...)), // JSON has [] for an empty list, not null
 		NonResourceRules: slices.Clip(append([]authorizationv1.NonResourceRule{}, rules.NonResources...)),
 		Incomplete:       rules.Incomplete, EvaluationError: rules.Caveat,
 	}}

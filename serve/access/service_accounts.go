@@ -14,18 +14,19 @@ import (
 
 // ServiceAccounts authenticates service-account tokens with the cluster's public keys, without the cluster.
 //
-// It cannot see whether the Pod, Node, Secret or ServiceAccount that a token is bound to still exists. A token stays
-// valid until it expires: after an hour by default, and after up to a year if API servers extend it
-// (--service-account-extend-token-expiration). Therefore use it behind an Upstream, as UpstreamOptions.Accounts. Tokens
-// of Secrets are rejected, since they do not expire.
+// ServiceAccounts cannot see whether the Pod, Node, Secret or ServiceAccount that a token is bound to still exists. A
+// token stays valid until it expires: after an hour by default, and after up to a year if API servers extend it
+// (--service-account-extend-token-expiration). Therefore use ServiceAccounts behind an Upstream, as
+// UpstreamOptions.Accounts. Tokens of Secrets are rejected, since they do not expire.
 type ServiceAccounts struct {
 	issuer atomic.Pointer[parsedIssuer]
-	issued atomic.Int64 // latest issue time of all verified tokens, in Unix seconds
+	// issued is the latest issue time of all verified tokens, in Unix seconds.
+	issued atomic.Int64
 }
 
-// clockError is the tolerated error of the local clock. If a token expired earlier than that by the local clock, the
-// clock may be wrong and the token valid, so the API server decides. If another token was issued after that token's
-// expiry, the token is expired for certain.
+// clockError is the tolerated error of the local clock. If a token expired longer ago than clockError by the local
+// clock, the clock may be wrong and the token valid, so the API server decides. If another token was issued after that
+// token's expiry, the token is expired for certain.
 const clockError = 2 * time.Hour
 
 // NewServiceAccounts returns the authenticator of the service-account tokens of one issuer, that is, one cluster.
@@ -34,8 +35,8 @@ func NewServiceAccounts(i Issuer) (*ServiceAccounts, error) {
 	return s, s.SetIssuer(i)
 }
 
-// SetIssuer replaces the issuer's data, for instance after a rotation of the cluster's keys. If it fails, the old data
-// stay in use.
+// SetIssuer replaces the issuer's data, for instance after a rotation of the cluster's keys. If SetIssuer fails, the
+// old data stay in use.
 func (s *ServiceAccounts) SetIssuer(i Issuer) error {
 	parsed, err := parseIssuer(i)
 	if err != nil {
@@ -61,7 +62,7 @@ type boundObject struct {
 	UID  string `json:"uid"`
 }
 
-// Reasons for rejecting a service-account token. Their texts contain no part of the token.
+// These errors are the reasons for rejecting a service-account token. Their texts contain no part of the token.
 var (
 	errSignature = errors.New("none of the cluster's keys has signed the service-account token, or it cannot be read")
 	errForged    = errors.New("the service-account token's signature is not of the cluster's key that it names")
@@ -77,8 +78,8 @@ var (
 // API server may accept the token, for example if a newer key has signed it.
 func isFinal(err error) bool { return errors.Is(err, errForged) || errors.Is(err, errExpired) }
 
-// Authenticate implements Authenticator. It returns false without an error for tokens of other issuers, and for tokens
-// that are not signed JWTs with one of the algorithms of API servers.
+// Authenticate returns false without an error for tokens of other issuers, and for tokens that are not signed JWTs with
+// one of the algorithms of API servers.
 func (s *ServiceAccounts) Authenticate(r *http.Request) (User, bool, error) {
 	text, err := bearer(r)
 	if text == "" || err != nil {

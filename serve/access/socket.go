@@ -9,13 +9,12 @@ import (
 )
 
 const (
-	// socketTokenPrefix begins the websocket subprotocol that carries a token. Browsers need it, since they cannot set
-	// the Authorization header of a websocket.
+	// socketTokenPrefix begins the websocket subprotocol that carries a token. Browsers need the subprotocol, since
+	// they cannot set the Authorization header of a websocket.
 	socketTokenPrefix = "base64url.bearer.authorization.k8s.io."
 	socketProtocols   = "Sec-Websocket-Protocol"
 )
 
-// Errors of a token in the subprotocols of a websocket request.
 var (
 	errSocketTokens    = errors.New("the websocket's subprotocols have more than one token")
 	errSocketToken     = errors.New("the token in the websocket's subprotocols is no base64url of text")

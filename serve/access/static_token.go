@@ -12,18 +12,17 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 )
 
-// tokenPrefix begins the tokens that NewToken returns.
 const tokenPrefix = "larder-"
 
 // NewToken returns a random bearer token of 256 bits, as 50 characters.
 func NewToken() string {
 	var b [32]byte
-	_, _ = rand.Read(b[:]) // never fails
+	_, _ = rand.Read(b[:]) // rand.Read never fails
 	return tokenPrefix + base64.RawURLEncoding.EncodeToString(b[:])
 }
 
-// IsNewToken reports whether a token has the form of the tokens that NewToken returns. Tokens of API servers do not
-// have it.
+// IsNewToken reports whether a token has the form of the tokens that NewToken returns. Tokens of API servers have
+// another form.
 func IsNewToken(token string) bool {
 	return len(token) == len(NewToken()) && strings.HasPrefix(token, tokenPrefix)
 }
@@ -33,7 +32,8 @@ const minToken = 32
 
 // StaticToken authenticates one bearer token, which the process writes to a kubeconfig.
 type StaticToken struct {
-	hash [sha256.Size]byte // only the token's hash is kept
+	// hash is the token's hash. The token itself is not kept.
+	hash [sha256.Size]byte
 	user User
 }
 

@@ -15,16 +15,16 @@ import (
 
 // Require returns nil if the authorizer allows the request a, and otherwise an apierrors.APIStatus for the client. A
 // denial is a 403 with kube-apiserver's message and the authorizer's reason. If the API server that decides is
-// unreachable, the error is a 503. kube-apiserver would return 500 instead (for a failed webhook). The 503 makes
-// clients retry, and shows that access was not denied. Any other APIStatus of the authorizer is returned unchanged.
-// Other errors become 504 if a context has ended, and otherwise 500.
+// unreachable, the error is a 503, which makes clients retry (kube-apiserver returns 500 for a failed webhook). Any
+// other APIStatus of the authorizer is returned unchanged. Other errors become 504 if a context has ended, and
+// otherwise 500.
 func Require(ctx context.Context, authorizer Authorizer, a Attributes) error {
 	_, err := Decide(ctx, authorizer, a)
 	return err
 }
 
 // Decide returns the authorizer's decision, and the error that Require returns for it. A Decision with an error does
-// not allow anything.
+// not allow the request.
 func Decide(ctx context.Context, authorizer Authorizer, a Attributes) (Decision, error) {
 	decision, err := authorizer.Authorize(ctx, a)
 	switch {
@@ -51,7 +51,6 @@ func statusError(err error) error {
 // markup escapes the characters in error messages that kube-apiserver escapes.
 var markup = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 
-// forbidden returns kube-apiserver's 403 for a denied request.
 func forbidden(a Attributes, reason string) error {
 	message := fmt.Sprintf("User %q cannot %s path %q", a.User.Username, a.Verb, a.Path)
 	if a.Path == "" {
@@ -77,18 +76,17 @@ func tooManyRequests(message string) error {
 	return apierrors.NewTooManyRequests(message, 1)
 }
 
-// statusOf returns the Status that a client receives for an error.
 func statusOf(err error) metav1.Status {
 	var answer apierrors.APIStatus
-	_ = errors.As(statusError(err), &answer) // always succeeds: statusError returns an APIStatus
+	_ = errors.As(statusError(err), &answer) // errors.As always succeeds: statusError returns an APIStatus
 	status := answer.Status()
 	status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
 	return status
 }
 
 // WriteError responds with the Status of err, in the format that the client accepts. If err is not an
-// apierrors.APIStatus, the response is a 504 if a context has ended, and otherwise a 500. The response then omits the
-// text of err.
+// apierrors.APIStatus, the response is a 504 if a context has ended, and otherwise a 500. The 504 and 500 omit the text
+// of err.
 func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	status := statusOf(err)
 	if d := status.Details; d != nil && d.RetryAfterSeconds > 0 {

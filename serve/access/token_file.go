@@ -40,8 +40,8 @@ func NewTokenFile(path string, log logr.Logger) (*TokenFile, error) {
 	return &TokenFile{source}, nil
 }
 
-// parseTokens parses a file of tokens as kube-apiserver does, but calls skip for anonymous users and users without a
-// name, which it omits. Errors contain line numbers, but no contents.
+// parseTokens parses a file of tokens as kube-apiserver does, but omits anonymous users and users without a name. It
+// calls skip for an omitted user. Errors contain line numbers, but no contents.
 func parseTokens(data []byte, skip func(line int, problem string)) (tokens, error) {
 	all := tokens{}
 	reader := csv.NewReader(bytes.NewReader(data))

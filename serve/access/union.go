@@ -17,7 +17,6 @@ func Union(authenticators ...Authenticator) Authenticator { return union(authent
 
 type union []Authenticator
 
-// Authenticate implements Authenticator.
 func (u union) Authenticate(r *http.Request) (User, bool, error) {
 	var errs []error
 	for _, a := range u {
@@ -33,14 +32,13 @@ func (u union) Authenticate(r *http.Request) (User, bool, error) {
 }
 
 // FallbackAuthorizer returns an Authorizer that asks upstream, and asks offline only if upstream fails with
-// ErrUnreachable. Decision.Offline is set in the decisions of offline. A denial by upstream is final.
+// ErrUnreachable. Decision.Offline is true in the decisions of offline. A denial by upstream is final.
 func FallbackAuthorizer(upstream, offline Authorizer) Authorizer {
 	return fallbackAuthorizer{upstream, offline}
 }
 
 type fallbackAuthorizer struct{ upstream, offline Authorizer }
 
-// Authorize implements Authorizer.
 func (f fallbackAuthorizer) Authorize(ctx context.Context, a Attributes) (Decision, error) {
 	d, err := f.upstream.Authorize(ctx, a)
 	if !errors.Is(err, ErrUnreachable) {

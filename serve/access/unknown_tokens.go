@@ -26,11 +26,14 @@ const (
 // unknownTokens limits the TokenReviews of unknown tokens: tokens that neither the stored keys nor the API server have
 // verified lately. It is safe for concurrent use.
 type unknownTokens struct {
-	slots     chan struct{}
-	answers   *reviewCache[userReview] // separate, so as not to evict those of known tokens
-	perMinute int                      // maximum number of rejected tokens per client address
+	slots chan struct{}
+	// answers has a separate cache, so as not to evict answers about known tokens.
+	answers *reviewCache[userReview]
+	// perMinute is the maximum number of rejected tokens per client address.
+	perMinute int
 	failures  perAddress
-	known     *utilcache.LRUExpireCache // the accepted tokens, as cacheKey
+	// known has the cacheKeys of the accepted tokens.
+	known *utilcache.LRUExpireCache
 }
 
 func newUnknownTokens(o UpstreamOptions) *unknownTokens {
@@ -41,7 +44,6 @@ func newUnknownTokens(o UpstreamOptions) *unknownTokens {
 	}
 }
 
-// accepted reports whether the API server has accepted a token within the last acceptedLasts.
 func (s *unknownTokens) accepted(k cacheKey) bool {
 	_, ok := s.known.Get(k)
 	return ok
@@ -49,8 +51,8 @@ func (s *unknownTokens) accepted(k cacheKey) bool {
 
 func (s *unknownTokens) accept(k cacheKey) { s.known.Add(k, true, acceptedLasts) }
 
-// begin counts one rejected token of a client address, before its review. It returns a function that takes the count
-// back if the token is accepted. It returns false if the address has reached its limit within the last minute.
+// begin counts one rejected token of a client address, before its review. undo decrements the count if the token is
+// accepted. ok is false if the address has reached its limit within the last minute.
 func (s *unknownTokens) begin(address netip.Addr) (undo func(), ok bool) {
 	count := s.failures.of(address)
 	undo = func() { count.Add(-1) }
@@ -62,7 +64,7 @@ func (s *unknownTokens) begin(address netip.Addr) (undo func(), ok bool) {
 }
 
 // perAddress counts events per client address. A counter expires after failuresLast. It is safe for concurrent use.
-type perAddress struct{ counts *utilcache.LRUExpireCache } // the values are *atomic.Int64
+type perAddress struct{ counts *utilcache.LRUExpireCache }
 
 func newPerAddress() perAddress { return perAddress{utilcache.NewLRUExpireCache(cacheEntries)} }
 
@@ -76,9 +78,9 @@ func (p perAddress) of(address netip.Addr) *atomic.Int64 {
 	return n.(*atomic.Int64)
 }
 
-// delay delays the rejection of a request. It returns at once for the first refusedAtOnce rejections of the client's
-// address within failuresLast. After these it waits for refusalDelay, or until the client disconnects.
-// Limits.Unauthenticated bounds the number of waiting requests.
+// delay delays the rejection of a request by refusalDelay, or until the client disconnects. The first refusedAtOnce
+// rejections of the client's address within failuresLast are not delayed. Limits.Unauthenticated bounds the number of
+// waiting requests.
 func (p perAddress) delay(r *http.Request) {
 	if p.of(clientOf(r)).Add(1) <= refusedAtOnce {
 		return
@@ -93,6 +95,6 @@ func (p perAddress) delay(r *http.Request) {
 
 // clientOf returns the address under which the client of a request is counted: an IPv4 address or an IPv6 /64.
 func clientOf(r *http.Request) netip.Addr {
-	at, _ := netip.ParseAddrPort(r.RemoteAddr) // the zero Addr for a connection without an IP address
+	at, _ := netip.ParseAddrPort(r.RemoteAddr) // ParseAddrPort returns the zero Addr for a connection without an IP address
 	return connlimit.Client(at.Addr())
 }

@@ -19,18 +19,18 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Lifetimes of the API server's cached answers. kube-apiserver caches the answers of its webhooks for minutes (5 min if
-// allowed, 30 s if denied; 2 min for tokens). Aggregated API servers cache answers for 10 s. The lifetimes here are
-// those of aggregated API servers, so that revocations take effect soon. A denial has a shorter lifetime, since a user
-// retries soon after a right has been granted. Requests of two pods of one service account are cached separately: their
-// tokens name the pods, and a webhook may use them.
+// The API server's allowed answers are cached for yesLasts, its denials for noLasts. kube-apiserver caches the answers
+// of its webhooks for minutes, aggregated API servers for 10 s. Larder uses the 10 s of aggregated API servers, so that
+// revocations take effect soon. A denial is cached for a shorter time, since a user retries soon after a right has been
+// granted. Requests of two pods of one service account are cached separately: their tokens name the pods, and a webhook
+// may use the names.
 const (
 	yesLasts = RightsLast
 	noLasts  = 2 * time.Second
 )
 
-// RightsLast is how long the API server's decision that a user may do something is cached. Package serve needs it to
-// authorize running watches again.
+// RightsLast is how long the API server's decision that a user may make a request is cached. Package serve uses
+// RightsLast to authorize running watches again.
 const RightsLast = 10 * time.Second
 
 // UpstreamOptions are the options of NewUpstream.
@@ -38,9 +38,9 @@ type UpstreamOptions struct {
 	// Audiences are the audiences for which tokens are accepted. Default: the API server's audiences, which pods'
 	// tokens have by default.
 	Audiences []string
-	// Accounts authenticates tokens without the API server, as ServiceAccounts does. If it finds a token forged or
-	// expired, the token is rejected without a review. While the API server is unreachable, Accounts decides about all
-	// tokens. Default: it knows no tokens.
+	// Accounts authenticates tokens without the API server, as ServiceAccounts does. A token that Accounts finds forged
+	// or expired is rejected without a review. While the API server is unreachable, Accounts decides about all tokens.
+	// Default: an authenticator that knows no tokens.
 	Accounts Authenticator
 	// UnknownTokenReviews is the maximum number of concurrent TokenReviews of unknown tokens (see Upstream). Default
 	// 16.
@@ -54,8 +54,8 @@ type UpstreamOptions struct {
 	Logger *logr.Logger
 }
 
-// Upstream lets an API server decide. It authenticates bearer tokens with TokenReviews, and authorizes with
-// SubjectAccessReviews. Answers are cached for 10 s, denials for 2 s, up to 8,192 of each kind. Tokens are not stored.
+// Upstream authenticates bearer tokens with TokenReviews of an API server, and authorizes with SubjectAccessReviews.
+// Answers are cached for 10 s, denials for 2 s, up to 8,192 of each kind. Tokens are not stored.
 //
 // A token is unknown unless UpstreamOptions.Accounts has verified it, or the API server has accepted it within the last
 // hour. The concurrent reviews of unknown tokens are limited, and so are rejected tokens per client address and minute.
@@ -72,15 +72,16 @@ type Upstream struct {
 	authentication rest.Interface
 	authorization  rest.Interface
 	accounts       Authenticator
-	users          *reviewCache[userReview] // answers about known tokens
-	unknown        *unknownTokens
-	decisions      *reviewCache[Decision]
-	slots          chan struct{}
-	outage         outage
+	// users has the answers about known tokens.
+	users     *reviewCache[userReview]
+	unknown   *unknownTokens
+	decisions *reviewCache[Decision]
+	slots     chan struct{}
+	outage    outage
 }
 
-// NewUpstream returns an Upstream that asks the API server of config. It ignores config's QPS limit. It sends nothing
-// before it is used.
+// NewUpstream returns an Upstream that asks the API server of config. It ignores config's QPS limit. It sends no
+// requests.
 func NewUpstream(config *rest.Config, o UpstreamOptions) (*Upstream, error) {
 	config = rest.CopyConfig(config)
 	config.QPS, config.RateLimiter = -1, nil // maxReviews limits reviews; a rate limit would look like an outage
@@ -118,11 +119,11 @@ func loggerOr(log *logr.Logger) logr.Logger {
 	return *log
 }
 
-// userReview is the API server's answer to a TokenReview.
 type userReview struct {
 	user User
 	ok   bool
-	why  string // the API server's reason for rejecting the token; may be empty
+	// why is the API server's reason for rejecting the token; it may be empty.
+	why string
 }
 
 // Authenticate implements Authenticator. It asks the API server only if no answer is cached.
@@ -156,7 +157,6 @@ func (u *Upstream) Authenticate(r *http.Request) (User, bool, error) {
 	return answer.result()
 }
 
-// cached returns the API server's cached answer about a token.
 func (u *Upstream) cached(k cacheKey) (userReview, bool) {
 	if answer, ok := u.users.kept(k); ok {
 		return answer, true
@@ -181,7 +181,6 @@ func (u *Upstream) reviewUnknown(r *http.Request, k cacheKey, token string) (use
 	})
 }
 
-// reviewToken waits for a slot and asks the API server about a token. If the token is accepted, it caches the answer.
 func (u *Upstream) reviewToken(
 	ctx context.Context, slots chan struct{}, k cacheKey, token string,
 ) (userReview, time.Duration, error) {
@@ -198,7 +197,6 @@ func (u *Upstream) reviewToken(
 	return answer, lasts, err
 }
 
-// result converts the API server's answer to the results of Authenticate.
 func (a userReview) result() (User, bool, error) {
 	if a.why != "" {
 		return User{}, false, fmt.Errorf("the API server refuses the token: %s", a.why)
@@ -206,7 +204,6 @@ func (a userReview) result() (User, bool, error) {
 	return a.user, a.ok, nil
 }
 
-// readTokenReview converts the status of a TokenReview to an answer, and returns how long the answer may be cached.
 func readTokenReview(
 	status authenticationv1.TokenReviewStatus, token string, audiences []string,
 ) (userReview, time.Duration, error) {
@@ -226,7 +223,6 @@ func readTokenReview(
 	return userReview{user: user, ok: ok}, yesLasts, nil
 }
 
-// Authorize implements Authorizer.
 func (u *Upstream) Authorize(ctx context.Context, a Attributes) (Decision, error) {
 	review := &authorizationv1.SubjectAccessReview{Spec: accessReviewSpec(a)}
 	key, err := json.Marshal(review.Spec)

@@ -2,7 +2,6 @@ package page
 
 import "time"
 
-// Kinds of changes of an object.
 const (
 	Added   = "added"
 	Removed = "removed"
@@ -11,9 +10,7 @@ const (
 	Replaced = "replaced"
 )
 
-// ChangesQuery selects recorded changes of objects.
 type ChangesQuery struct {
-	// Since is the time of the earliest change to return.
 	Since time.Time
 	// Limit is the maximum number of changes; the newest are returned.
 	Limit int
@@ -22,17 +19,15 @@ type ChangesQuery struct {
 	Kind, Namespace, Name string
 }
 
-// Record has the changes that were recorded since a time.
 type Record struct {
 	Changes []Change `json:"changes"`
 	// Counts has the number of selected objects that have changed, by kind, such as deployments.apps. It may exceed the
-	// length of Changes: the limit of the query applies to each collection here, but to all changes there.
+	// length of Changes: Counts applies the limit of the query to each collection, Changes to all changes.
 	Counts map[string]int `json:"counts,omitempty"`
 	// Since is the requested time. If earlier changes may be missing, it is the time from which changes are complete.
 	Since time.Time `json:"since"`
 }
 
-// Change is one recorded change of an object.
 type Change struct {
 	// Time is accurate to a minute. It is zero if unknown, as for a difference between two snapshots.
 	Time time.Time `json:"time,omitzero"`
@@ -47,11 +42,10 @@ type Change struct {
 	// Fields are the fields of the object that differ. They are empty if unknown, or if the object was added or
 	// removed.
 	Fields []Field `json:"fields,omitempty"`
-	// Note explains why Fields is incomplete; empty if it is complete.
+	// Note explains why Fields is incomplete; "" if it is complete.
 	Note string `json:"note,omitempty"`
 }
 
-// Field is a difference in one field of a changed object.
 type Field struct {
 	// Path is the field's path, such as spec.template.spec.containers[name=web]; empty for the whole object.
 	Path string `json:"path"`
@@ -62,7 +56,7 @@ type Field struct {
 
 // Comparison lists the differences between the served file and an older one.
 type Comparison struct {
-	// A describes the older file, and B the file that is served.
+	// A describes the older file, and B the served file.
 	A Side `json:"a"`
 	B Side `json:"b"`
 	// Added, Removed, Changed, Replaced and Same count objects by the result of their comparison. Same counts equal

@@ -63,12 +63,13 @@ func New(o Options) http.Handler {
 }
 
 type data struct {
-	options   Options
-	recalling chan struct{} // holds a token while Changes runs, so that only one call runs: it may read many changes
-	comparing chan struct{} // holds a token while Compare or Sides runs: a call may read two whole files
+	options Options
+	// recalling holds a token while Changes runs, so that only one call runs: a call may read many changes.
+	recalling chan struct{}
+	// comparing holds a token while Compare or Sides runs: a call may read two whole files.
+	comparing chan struct{}
 }
 
-// overview is the response to /larder/status: the Status, and which of the optional requests are available.
 type overview struct {
 	Status
 	Changes bool `json:"changes"`
@@ -139,8 +140,6 @@ func (d *data) sides(r *http.Request) (any, error) {
 	return map[string]string{"a": a, "b": b}, err
 }
 
-// begin waits until it can put a token into a channel of capacity one, which serves as a mutex. It fails if ctx ends
-// first.
 func begin(ctx context.Context, one chan struct{}) error {
 	select {
 	case one <- struct{}{}:
@@ -150,7 +149,6 @@ func begin(ctx context.Context, one chan struct{}) error {
 	}
 }
 
-// httpError is an error with an HTTP status code.
 type httpError struct {
 	code    int
 	message string
@@ -158,8 +156,7 @@ type httpError struct {
 
 func (e *httpError) Error() string { return e.message }
 
-// answer returns a handler that responds with the result of f as JSON. For an error it responds with the message and
-// the code of a Kubernetes Status.
+// answer returns a handler that responds with the result of f as JSON, or with a Kubernetes Status for an error.
 func answer(f func(*http.Request) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		secure(w.Header())
@@ -184,7 +181,7 @@ func answer(f func(*http.Request) (any, error)) http.HandlerFunc {
 		text, err := json.Marshal(v)
 		for err == nil && len(text) > 0 { // writing in parts extends the client's deadline with each part
 			n := min(len(text), writeAtOnce)
-			_, err = w.Write(text[:n]) // fails if the client has disconnected
+			_, err = w.Write(text[:n]) // Write fails if the client has disconnected
 			text = text[n:]
 		}
 	}

@@ -14,12 +14,9 @@ import (
 //go:embed static
 var static embed.FS
 
-// policy is the Content-Security-Policy of the page. It allows only the page's own scripts and styles, and requests to
-// the page's own server.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 
-// secure sets the security headers that every response of the page has.
 func secure(h http.Header) {
 	h.Set("Content-Security-Policy", policy)
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -30,7 +27,6 @@ func secure(h http.Header) {
 // fileTime is the write deadline of a response with a static file.
 const fileTime = 30 * time.Second
 
-// file is one of the page's static files.
 type file struct {
 	data      []byte
 	mime, tag string
@@ -45,9 +41,9 @@ var mimes = map[string]string{
 // passes all other requests to next. The files contain no data.
 func Files(next http.Handler) http.Handler {
 	files := map[string]file{}
-	names, _ := fs.Glob(static, "static/*") // the pattern is valid
+	names, _ := fs.Glob(static, "static/*") // Glob fails only for an invalid pattern
 	for _, name := range names {
-		data, _ := static.ReadFile(name) // cannot fail: the files are embedded in the program
+		data, _ := static.ReadFile(name) // ReadFile cannot fail: the files are embedded in the program
 		sum := sha256.Sum256(data)
 		at := "/page/" + path.Base(name)
 		if path.Base(name) == "index.html" {

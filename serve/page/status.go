@@ -11,12 +11,11 @@ type Status struct {
 	Version string    `json:"version,omitempty"`
 	Now     time.Time `json:"now"`
 	Bytes   int64     `json:"bytes,omitempty"`
-	// Error is why changes cannot be stored in the served file; empty if they can be.
+	// Error is why changes cannot be stored in the served file; empty if they can be stored.
 	Error string `json:"error,omitempty"`
 	// Forbidden lists the resources that the API server does not allow the mirror to read; empty if there are none.
 	Forbidden string `json:"forbidden,omitempty"`
-	// Memory is the usage of the memory budget for responses.
-	Memory Memory `json:"memory"`
+	Memory    Memory `json:"memory"`
 	// Snapshot is the description in a snapshot's file; nil for mirrors and stores.
 	Snapshot    *Snapshot    `json:"snapshot,omitempty"`
 	Collections []Collection `json:"collections"`
@@ -53,9 +52,8 @@ type Collection struct {
 	LabelSelector string `json:"labelSelector,omitempty"`
 	FieldSelector string `json:"fieldSelector,omitempty"`
 	Scope         string `json:"scope"`
-	// Metadata says that the collection has only the metadata of objects.
-	Metadata bool `json:"metadata,omitempty"`
-	// Hidden is why the collection's objects are not served; empty if they are.
+	Metadata      bool   `json:"metadata,omitempty"`
+	// Hidden is why the collection's objects are not served; empty if they are served.
 	Hidden string `json:"hidden,omitempty"`
 
 	Objects         int    `json:"objects"`

@@ -19,17 +19,14 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// ErrStrays is exported as reflector.ErrStrays.
 var ErrStrays = errors.New("something else is listed than was asked for")
 
-// Gate decides which of the server's objects are delivered to the sink: by Go type, scope and shard. It counts the
-// objects that it drops.
 type Gate struct {
 	o Options
 	DropCount
 	dropped Dropped
 	// astray is true if the server sent a stray (an object that was not requested) since the last list without strays.
-	// A stray by its Go type alone does not set it.
+	// A stray by its Go type alone does not set astray.
 	astray bool
 	// skippedCount is the number of objects that were dropped since the time skippedSince. It bounds the number of log
 	// messages per hour.
@@ -37,15 +34,13 @@ type Gate struct {
 	skippedCount int
 }
 
-// Options are the options of New.
 type Options struct {
 	// ExpectedType, Admit and Shard have the meaning of the same fields in reflector.Options.
 	ExpectedType runtime.Object
 	Admit        func(runtime.Object) error
 	Shard        sharding.Selector
-	// OnDrop is called with the new counts of dropped objects whenever they have changed. Required.
-	OnDrop func(Dropped)
-	Clock  clock.PassiveClock
+	OnDrop       func(Dropped)
+	Clock        clock.PassiveClock
 }
 
 // Dropped describes the objects that were not delivered, in the fields of reflector.Status of the same names.
@@ -55,10 +50,8 @@ type Dropped struct {
 	Unsharded string
 }
 
-// New returns a Gate.
 func New(o Options) *Gate { return &Gate{o: o} }
 
-// update calls change to edit the counts of dropped objects, and passes the result to Options.OnDrop.
 func (g *Gate) update(change func(*Dropped)) {
 	change(&g.dropped)
 	g.o.OnDrop(g.dropped)
@@ -72,14 +65,13 @@ type DropCount struct {
 	foreign foreigners
 }
 
-// Since returns how many objects were dropped since the earlier count then.
 func (p DropCount) Since(then DropCount) DropCount {
 	return DropCount{p.Strays - then.Strays, p.foreign.since(then.foreign)}
 }
 
-// Judge is called at the end of a list. by counts the list's dropped objects; delivered is true if other objects were
-// delivered. It returns an error if the list looks like a list of a different collection, which must not replace the
-// stored objects.
+// Judge is called at the end of a list. by counts the list's dropped objects; delivered is true if the list had other
+// objects. It returns an error if the list looks like a list of another collection, which must not replace the stored
+// objects.
 func (g *Gate) Judge(by DropCount, delivered bool) error {
 	switch {
 	case by.Strays > 0 && !delivered:
@@ -96,8 +88,8 @@ func (g *Gate) Judge(by DropCount, delivered bool) error {
 	return nil
 }
 
-// Check returns the reference to an event's object, and whether the event can be delivered. If not, the event is logged
-// and counted, and does not advance the stream's resourceVersion.
+// Check returns the reference to an event's object, and whether the event can be delivered. Other events are logged and
+// counted, and their resourceVersions are not stored.
 func (g *Gate) Check(ctx context.Context, ev watch.Event) (entry.ObjectRef, bool) {
 	ref, err := g.RefOf(ev.Object)
 	if err == nil && ev.Type != watch.Deleted {
@@ -117,7 +109,6 @@ func (g *Gate) Check(ctx context.Context, ev watch.Event) (entry.ObjectRef, bool
 	return ref, true
 }
 
-// Skip logs and counts an object that is dropped; err is the reason.
 func (g *Gate) Skip(ctx context.Context, ref entry.ObjectRef, err error) {
 	g.logSkipped(ctx, ref, err)
 	var st stray
@@ -135,7 +126,7 @@ func (g *Gate) Skip(ctx context.Context, ref entry.ObjectRef, err error) {
 }
 
 // skippedLogged is how many skipped objects are logged as errors per hour: if one object has the wrong type, usually
-// all have.
+// all objects have.
 const skippedLogged = 10
 
 func (g *Gate) logSkipped(ctx context.Context, ref entry.ObjectRef, err error) {
@@ -156,18 +147,17 @@ func (g *Gate) logSkipped(ctx context.Context, ref entry.ObjectRef, err error) {
 // stray is the error for an object that was not requested: of another type or scope.
 type stray struct {
 	error
-	// goType is true if the object has another Go type than expected. It does not prevent a resume (astray): a program
+	// goType is true if the object has another Go type than expected. Such a stray does not prevent a resume: a program
 	// that expects another Go type does not resume from the objects that this program has stored.
 	goType bool
 }
 
 func (e stray) Unwrap() error { return e.error }
 
-// Is makes errors.Is(err, ErrStrays) true for the error of a single dropped object too, and not only for the error of a
-// list with nothing but strays.
+// Is makes errors.Is(err, ErrStrays) true for the error of a single stray, not only for the error of a list with
+// nothing but strays.
 func (e stray) Is(target error) bool { return target == ErrStrays }
 
-// Admit returns an error of type stray if Options.Admit refuses the object.
 func (g *Gate) Admit(ref entry.ObjectRef, obj runtime.Object) error {
 	if g.o.Admit == nil {
 		return nil
@@ -178,8 +168,8 @@ func (g *Gate) Admit(ref entry.ObjectRef, obj runtime.Object) error {
 	return nil
 }
 
-// Resumable returns the resourceVersion to pass to the sink: rv, or "" while astray is true. Without a resourceVersion
-// the sink cannot resume: objects of its collection may be missing.
+// Resumable returns the resourceVersion to pass to the Sink: rv, or "" while astray is true. Without a resourceVersion
+// the Sink cannot resume, because objects of its collection may be missing.
 func (g *Gate) Resumable(rv string) string {
 	if g.astray {
 		return ""
@@ -188,7 +178,7 @@ func (g *Gate) Resumable(rv string) string {
 }
 
 // RefOf returns the reference (key, UID, resourceVersion) of an object. If the object does not have the expected type,
-// it returns an error, and the fields of the reference that are known.
+// RefOf returns an error, and the known fields of the reference.
 func (g *Gate) RefOf(obj runtime.Object) (entry.ObjectRef, error) {
 	ref, err := Identify(obj)
 	if err != nil {
@@ -200,7 +190,6 @@ func (g *Gate) RefOf(obj runtime.Object) (entry.ObjectRef, error) {
 	return ref, nil
 }
 
-// Identify returns the reference (key, UID, resourceVersion) of an object of any type.
 func Identify(obj runtime.Object) (entry.ObjectRef, error) {
 	acc, err := meta.Accessor(obj)
 	if err != nil {
@@ -234,7 +223,6 @@ func checkType(want, got runtime.Object) error {
 	return nil
 }
 
-// typeOf returns the Go type of an object, or of its decoded form if it is undecoded.
 func typeOf(obj runtime.Object) reflect.Type {
 	if u, ok := obj.(*entry.Undecoded); ok {
 		return u.Type()
@@ -242,5 +230,4 @@ func typeOf(obj runtime.Object) reflect.Type {
 	return reflect.TypeOf(obj)
 }
 
-// typeName returns the name of an object's Go type, decoded if the object is stored undecoded.
 func typeName(obj runtime.Object) string { return fmt.Sprint(typeOf(obj)) }

@@ -13,7 +13,6 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// shardIgnored is the value of Status.Unsharded: the server sends objects of other shards.
 const shardIgnored = "the server, or the ListerWatcher, does not heed the shard selector " +
 	"(feature gate ShardedListAndWatch, off by default): " +
 	"what comes of other shards is left out here; if everything comes, the contents are right and only the traffic is " +
@@ -21,7 +20,7 @@ const shardIgnored = "the server, or the ListerWatcher, does not heed the shard 
 
 // foreigners counts the objects of other shards that the server sent. A server that does not know the selector, or
 // whose feature gate is off, ignores it and sends every shard. A missing metav1.ShardInfo does not show that: watches,
-// and lists of custom resources and of metadata, never have it. So each object is checked.
+// and lists of custom resources and of metadata, never have it. So the reflector checks the shard of each object.
 type foreigners struct {
 	// sent counts all objects of other shards. distinct counts only items of lists, and an item with the UID of the
 	// previous item (last) only once: events may be about a few objects only.
@@ -45,7 +44,7 @@ func (g *Gate) LeaveOut(ctx context.Context, obj runtime.Object) bool {
 	return true
 }
 
-// LeaveOutItem is like LeaveOut, for an item of a list instead of an event's object.
+// LeaveOutItem does for an item of a list what LeaveOut does for an event's object.
 func (g *Gate) LeaveOutItem(ctx context.Context, obj runtime.Object) bool {
 	if !g.LeaveOut(ctx, obj) {
 		return false
@@ -59,19 +58,17 @@ func (g *Gate) LeaveOutItem(ctx context.Context, obj runtime.Object) bool {
 
 func (g *Gate) setUnsharded(why string) { g.update(func(s *Dropped) { s.Unsharded = why }) }
 
-// chanceOfNone is the natural logarithm of a probability, about 1e-13. It is the threshold for lists that contain no
-// object of this shard: if a list of all shards would look like that with a smaller probability, the list is of another
-// shard.
+// chanceOfNone is the natural logarithm of a probability, about 1e-13. If a list of all shards would lack objects of
+// this shard with a smaller probability, a list without them is of another shard.
 const chanceOfNone = -30
 
-// isOtherShard reports whether a list, all of whose objects are of other shards, was requested for another shard. A
-// list of all shards would contain some objects of this shard. A list of another shard must not replace the stored
-// objects. The answer is known only for selectors by UID, whose hashes are spread evenly.
+// isOtherShard reports whether a list that has only objects of other shards was requested for another shard. Such a
+// list must not replace the stored objects. A list of all shards would contain some objects of this shard. The answer
+// is known only for selectors by UID, whose hashes are spread evenly.
 func (g *Gate) isOtherShard(sent foreigners) bool {
 	return float64(sent.distinct)*math.Log1p(-shareOfUIDs(g.o.Shard)) < chanceOfNone
 }
 
-// shareOfUIDs returns the share of all UIDs that a selector by UID selects; 0 for other selectors.
 func shareOfUIDs(s sharding.Selector) (share float64) {
 	for _, r := range s.Requirements() {
 		start, err := hashFraction(r.Start)
@@ -84,7 +81,6 @@ func shareOfUIDs(s sharding.Selector) (share float64) {
 	return min(share, 1)
 }
 
-// hashFraction returns the position of a hash among all possible hashes, as a number from 0 to 1.
 func hashFraction(hash string) (float64, error) {
 	if hash == "0x10000000000000000" {
 		return 1, nil
@@ -93,14 +89,12 @@ func hashFraction(hash string) (float64, error) {
 	return float64(n) / math.MaxUint64, err
 }
 
-// errAnotherShard returns the error for a list that was requested for another shard than Options.Shard.
 func (g *Gate) errAnotherShard(sent foreigners) error {
 	return fmt.Errorf(
 		"%w: all %d objects of the list are of other shards than %s; make the ListerWatcher's requests with that selector",
 		ErrStrays, sent.sent, g.o.Shard)
 }
 
-// since returns how many objects of other shards were counted since the earlier count then.
 func (f foreigners) since(then foreigners) foreigners {
 	return foreigners{sent: f.sent - then.sent, distinct: f.distinct - then.distinct}
 }

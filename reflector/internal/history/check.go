@@ -12,15 +12,15 @@ const (
 	// compared.
 	Agrees Finding = "agrees"
 	// Changed means that the server has changed or deleted the object since the stored state. The watch must still
-	// deliver an event for that.
+	// deliver an event for that change.
 	Changed Finding = "changed"
-	// Contradicts means that the server has another object, or another state of it, at a resourceVersion that the stream
-	// has passed. No stream leads from the stored state to the server's.
+	// Contradicts means that the server has another object, or another state of it, at a resourceVersion that was
+	// already delivered. No events lead from the stored state to the server's.
 	Contradicts Finding = "contradicts"
 )
 
-// Check compares one stored object with the server's. held is the stored object, from a stream that has been delivered
-// up to the resourceVersion at. got is the server's object; found is false if the server does not have it.
+// Check compares one stored object (held) with the server's (got). at is the newest delivered resourceVersion. found is
+// false if the server does not have the object.
 func Check(held entry.ObjectRef, at string, got entry.ObjectRef, found bool) Finding {
 	switch {
 	case !found:

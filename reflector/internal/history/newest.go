@@ -13,9 +13,8 @@ const (
 	MaxLookups = 5
 )
 
-// Newest is a short list of the objects with the highest resourceVersions that the stream has delivered, highest first.
-// At a connect the reflector compares them with the server's, to detect a server that was restored from a backup.
-// Deleted objects are removed from the list.
+// Newest is a short list of the delivered objects with the highest resourceVersions, highest first. At a connect the
+// reflector compares them with the server's, to detect a server that was restored from a backup.
 type Newest struct {
 	Refs []entry.ObjectRef
 }
@@ -42,7 +41,6 @@ func (n *Newest) Put(ref entry.ObjectRef) {
 	}
 }
 
-// Find returns the reference to the object with that key, and whether the list n contains it.
 func (n *Newest) Find(key string) (entry.ObjectRef, bool) {
 	i := slices.IndexFunc(n.Refs, func(r entry.ObjectRef) bool { return r.Key == key })
 	if i < 0 {
@@ -51,7 +49,6 @@ func (n *Newest) Find(key string) (entry.ObjectRef, bool) {
 	return n.Refs[i], true
 }
 
-// Remove removes the object with that key from the list.
 func (n *Newest) Remove(key string) {
 	n.Refs = slices.DeleteFunc(n.Refs, func(r entry.ObjectRef) bool { return r.Key == key })
 }

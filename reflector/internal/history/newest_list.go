@@ -8,30 +8,27 @@ const touchedMax = 10_000
 // ListNewest finds the newest objects of a list that has a watch beside it. An event for a key is newer than the list's
 // item of that key, whichever arrives first. In particular, an item that was deleted by an event must not reappear.
 type ListNewest struct {
-	items   Newest
-	events  Newest
-	touched map[string]struct{} // keys of all events so far; nil once there were more than touchedMax
+	items  Newest
+	events Newest
+	// touched contains the keys of all events so far; nil once there were more than touchedMax.
+	touched map[string]struct{}
 }
 
-// NewListNewest returns a ListNewest for a new list.
 func NewListNewest() *ListNewest {
 	return &ListNewest{touched: map[string]struct{}{}}
 }
 
-// Item adds an item of one of the list's pages.
 func (l *ListNewest) Item(ref entry.ObjectRef) {
 	if _, ok := l.touched[ref.Key]; !ok {
 		l.items.Put(ref)
 	}
 }
 
-// Put adds the object of an ADDED or MODIFIED event during the list.
 func (l *ListNewest) Put(ref entry.ObjectRef) {
 	l.touch(ref.Key)
 	l.events.Put(ref)
 }
 
-// Remove removes the object of a DELETED event during the list.
 func (l *ListNewest) Remove(key string) {
 	l.touch(key)
 	l.events.Remove(key)

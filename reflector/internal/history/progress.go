@@ -5,18 +5,15 @@ import "github.com/larder-dev/larder/entry"
 // Progress is the resourceVersion up to which a stream of events has been delivered. It never decreases. The zero value
 // is a stream that has no list yet.
 type Progress struct {
-	// RV is the resourceVersion from which the next watch resumes.
 	RV string
 	// comparable is false if the resourceVersion of the list, or of a later event, could not be compared. Then RV is
-	// the resourceVersion of the list or of the last event. A watch of this run can resume from it, even though its
+	// the resourceVersion of the list or of the last event. A watch of this run can resume from RV, even though its
 	// order is unknown.
 	comparable bool
 }
 
-// At returns the Progress of a stream that starts at rv: after a list or a seed, or from a stored state.
 func At(rv string) Progress { return Progress{RV: rv, comparable: entry.ComparableRV(rv)} }
 
-// Comparable reports whether the stream's resourceVersion can be compared with others.
 func (c *Progress) Comparable() bool { return c.comparable }
 
 // Below reports whether resourceVersion a is lower than b. Both must be comparable.
@@ -30,11 +27,10 @@ func Max(a, b string) string {
 	return a
 }
 
-// Reached reports whether the stream has been delivered up to rv.
 func (c *Progress) Reached(rv string) bool { return c.comparable && !Below(c.RV, rv) }
 
-// Advance moves to the resourceVersion of an event or bookmark: to a higher one, or to any if they cannot be compared.
-// It returns the new RV for the sink, or "" if the sink must not store it.
+// Advance sets RV to the resourceVersion of an event or bookmark, if that is higher or cannot be compared. It returns
+// the new RV for the Sink, or "" if the Sink must not store it.
 //
 // After one event whose resourceVersion cannot be compared, none counts as comparable. Otherwise each reconnect would
 // replay everything since the list. A watch from "" or "0" begins with the objects in no order, so their

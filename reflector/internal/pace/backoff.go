@@ -7,11 +7,10 @@ import (
 	"github.com/larder-dev/larder/internal/limiter"
 )
 
-// Health is how long a watch must live to reset the back-off after errors. A list that follows another one within this
+// Health is how long a watch must live to reset the back-off after errors. A list that follows another list within this
 // time waits.
 const Health = 2 * time.Minute
 
-// Backoff counts failures in a row. The zero value is ready.
 type Backoff struct {
 	failures int
 }
@@ -24,5 +23,4 @@ func (b *Backoff) Next(retryAfter time.Duration) time.Duration {
 	return retryAfter + rand.N(d+1)
 }
 
-// Reset resets the count of failures, so that the next wait is short again.
 func (b *Backoff) Reset() { b.failures = 0 }

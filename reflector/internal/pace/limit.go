@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	// firstLimit is the limit of a run's first page, whose objects may be large: a link may carry 500 objects of 100 KB in
-	// time, but not 2,000. Each additional page of a list of 100,000 pods costs the server 37 ms of CPU, so the two small
-	// pages at the start are 2 % of the list's cost.
+	// firstLimit is the limit of a run's first page, whose objects may be large: a link may carry 500 objects of 100 KB
+	// in time, but not 2,000. Each additional page of a list of 100,000 pods costs the server 37 ms of CPU, so the two
+	// small pages at the start are 2 % of the list's cost.
 	firstLimit = 500
 	// leastLimit is the lowest limit of a page request. It is not 1, because requests with limit=1 count as probes.
 	leastLimit = 2
@@ -20,18 +20,17 @@ const (
 	// take a minute.
 	PromptPage = 20 * time.Second
 	// maxPenalty is the maximum number of pages that must arrive, after an answer broke off, before a larger page is
-	// tried again.
+	// requested.
 	maxPenalty = 32
 )
 
-// Limit is the number of objects to request in a page. It is kept for the run, so that the next list need not adapt to
+// Limit is the number of objects to request in a page. A run keeps its Limit, so that the next list need not adapt to
 // the link and the objects again.
 type Limit struct {
-	// Next is the limit of the next page. It stays between Least and most.
 	Next, Least, most int64
 	// cutAt is the last limit whose answer broke off; 0 once a page of that size has arrived.
 	cutAt int64
-	// hold is how many more pages must arrive before a larger one is requested. penalty is the initial value of hold
+	// hold is how many more pages must arrive before a larger page is requested. penalty is the initial value of hold
 	// after an answer has broken off. It doubles each time: otherwise, on a link that breaks off every long answer,
 	// every page would be requested twice.
 	hold, penalty int
@@ -42,7 +41,6 @@ type Limit struct {
 	slow int
 }
 
-// NewLimit returns the limit of a run whose pages may have up to most objects.
 func NewLimit(most int64) Limit {
 	return Limit{Next: min(firstLimit, most), Least: min(leastLimit, most), most: most, settled: true}
 }
@@ -55,7 +53,8 @@ func (l *Limit) Cut(asked int64, took time.Duration) {
 	}
 	by := 1
 	if took >= PromptPage {
-		// Halving alone would take seven time-outs from 500 objects of 100 KB to the six that 56 kbit/s carry in time.
+		// Halving alone would take seven time-outs from 500 objects of 100 KB to the six objects that 56 kbit/s carry
+		// in time.
 		l.slow++
 		by = l.slow
 	}
@@ -88,7 +87,7 @@ const (
 	enoughBytes, fewSamples = 1 << 20, 8
 )
 
-// MeanSize estimates the mean size of the encoded objects, from samples that are spread over all; 0 if there are none.
+// MeanSize estimates the mean size of the encoded objects from evenly spread samples; 0 without objects.
 func MeanSize(items []runtime.Object) int64 {
 	n := min(len(items), samples)
 	var total int64
@@ -105,22 +104,20 @@ func MeanSize(items []runtime.Object) int64 {
 	return total / int64(n)
 }
 
-// encodedSize returns about the size of obj as the server sent it.
 func encodedSize(obj runtime.Object) int64 {
 	switch o := obj.(type) {
-	case interface{ Size() int }: // generated with the protobuf code
+	case interface{ Size() int }: // this case has the types whose methods are generated with the protobuf code
 		return int64(o.Size())
 	case runtime.Unstructured:
 		return jsonSize(o.UnstructuredContent())
 	}
 	raw, err := json.Marshal(obj)
 	if err != nil {
-		return 0 // an object that is no JSON object: the sink reports the error
+		return 0 // obj is no JSON object, and the Sink reports the error
 	}
 	return int64(len(raw))
 }
 
-// jsonSize returns about the size of v in JSON, without encoding it.
 func jsonSize(v any) int64 {
 	switch v := v.(type) {
 	case string:

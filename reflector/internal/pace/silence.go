@@ -3,16 +3,15 @@ package pace
 import "time"
 
 const (
-	// silenceLimit is how long a watch may deliver nothing until a probe checks whether the server has moved on.
-	// Servers send a bookmark once a minute.
+	// silenceLimit is how long a watch may deliver nothing until a probe requests the server's resourceVersion. Servers
+	// send a bookmark once a minute.
 	silenceLimit = 150 * time.Second
 	// DrainTimeout is the timeoutSeconds of a watch that must receive a bookmark soon. The server sends the bookmark
-	// about two seconds before the time-out, that is, after one second.
+	// about two seconds before the time-out.
 	DrainTimeout = 3 * time.Second
 	// drainGrace is the time beyond DrainTimeout after which a watch counts as silent, for a server that ignores the
 	// time-out.
 	drainGrace = 30 * time.Second
-	// MaxSilence is the maximum time for which a watch may deliver nothing.
 	MaxSilence = 10 * time.Minute
 )
 
@@ -21,12 +20,11 @@ const (
 // the next watch from its first byte. So the next watch from the same resourceVersion may be silent for longer.
 type Silence struct {
 	// at is the resourceVersion of the last watch that was closed because it delivered nothing. doublings is how often
-	// the permitted silence of a watch from there is doubled.
+	// the permitted silence of a watch from that resourceVersion is doubled.
 	at        string
 	doublings int
 }
 
-// Limit returns how long a watch from rv may deliver nothing. draining is true if the watch has the short DrainTimeout.
 func (q *Silence) Limit(draining bool, rv string) time.Duration {
 	switch {
 	case q.doublings > 0 && rv == q.at:
@@ -37,8 +35,8 @@ func (q *Silence) Limit(draining bool, rv string) time.Duration {
 	return silenceLimit
 }
 
-// Closed records that a watch from rv was closed because it delivered nothing for too long. The next watch from rv may
-// be silent for longer.
+// Closed is called when a watch from rv was closed because it was silent for too long. The next watch from rv may be
+// silent for longer.
 func (q *Silence) Closed(rv string) {
 	if rv != q.at {
 		q.at, q.doublings = rv, 0

@@ -15,13 +15,12 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// ErrPutOff: the server asked to retry the request later (Retry-After) until the request timed out. It is exported as
-// reflector.ErrPutOff.
+// ErrPutOff: the server asked to retry the request later (Retry-After) until the request timed out.
 var ErrPutOff = errors.New("the server puts the request off")
 
 // noPrevious is part of the error of a watch from an API server without a watch cache for the resource (events, for
 // example), if etcd was compacted at exactly the next event. The previous state of that event's object is gone, so
-// every watch from there fails in the same way.
+// every watch from that resourceVersion fails.
 const noPrevious = "etcd event received with PrevKv=nil"
 
 // Expired reports whether err is a 410 or an equivalent: the server has lost the history, or the continue token has
@@ -46,13 +45,13 @@ func Denied(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err)
 }
 
-// Rejected reports whether the server has refused a watch in a way without a known remedy. It is false for the errors
-// of Expired, TooLarge and Denied; for 401, 429, 502 and 503, which are temporary; for a lost connection; and for an
-// event that cannot be decoded.
+// Rejected reports whether the server has refused a watch with an error that has no known remedy. Other errors are
+// those of Expired, TooLarge and Denied; 401, 429, 502 and 503, which are temporary; a lost connection; and an event
+// that cannot be decoded.
 func Rejected(err error) bool {
 	var odd *apierrors.UnexpectedObjectError
 	if errors.As(err, &odd) {
-		return true // an ERROR event whose object is not a Status, which has no known remedy
+		return true // an ERROR event whose object is not a Status has no known remedy
 	}
 	status, ok := apiStatus(err)
 	switch {
@@ -64,7 +63,6 @@ func Rejected(err error) bool {
 	return status.Code != http.StatusBadGateway
 }
 
-// Refused reports whether err says that the server does not accept the request's parameters.
 func Refused(err error) bool { return apierrors.IsBadRequest(err) || apierrors.IsInvalid(err) }
 
 // RefusesMetadata reports whether a list of whole objects might succeed although a list of metadata has failed with
@@ -74,12 +72,12 @@ func RefusesMetadata(err error) bool {
 }
 
 // inTheBody is part of client-go's error message for every answer whose body broke off, whatever the transport's error
-// was. There is no error value for that.
+// was. client-go has no error value for these answers.
 const inTheBody = "reading response body"
 
-// Cut reports whether the answer timed out or broke off, so that a smaller one might arrive. A 504 of the server or a
-// gateway means the same. It is false for a connection that could not be made or was lost before the answer, which says
-// nothing about the answer's size, and for ErrPutOff.
+// Cut reports whether the answer timed out or broke off, so that a smaller answer might arrive. A 504 of the server or
+// a gateway counts too. ErrPutOff does not count, nor does a connection that was lost before the answer, which says
+// nothing about the answer's size.
 func Cut(err error) bool {
 	if errors.Is(err, ErrPutOff) {
 		return false
@@ -96,7 +94,6 @@ func Cut(err error) bool {
 		errors.Is(err, io.ErrUnexpectedEOF) || strings.Contains(err.Error(), inTheBody)
 }
 
-// RetryAfter returns how long the server asked the client to wait; 0 if it did not.
 func RetryAfter(err error) time.Duration {
 	if s, ok := apierrors.SuggestsClientDelay(err); ok {
 		return time.Duration(s) * time.Second
@@ -118,7 +115,7 @@ func Exchanged(err error) string {
 // same type.
 const watchDecoding = "ClientWatchDecoding"
 
-// inTheStream begins the message of client-go's error for an event that it cannot decode. The reason follows it.
+// inTheStream begins the message of client-go's error for an event that it cannot decode.
 const inTheStream = "unable to decode an event from the watch stream: "
 
 // lostConnections are texts with which a transport's error begins. client-go reports some lost connections as events
@@ -126,14 +123,12 @@ const inTheStream = "unable to decode an event from the watch stream: "
 var lostConnections = []string{"http2: ", "stream error: ", "read tcp ", "read unix ", "tls: ", "local error: tls: ",
 	"remote error: tls: "}
 
-// Undecodable reports whether err says that an event of a watch cannot be decoded.
 func Undecodable(err error) bool {
 	return apierrors.HasStatusCause(err, watchDecoding) && !slices.ContainsFunc(lostConnections, func(s string) bool {
 		return strings.Contains(err.Error(), inTheStream+s)
 	})
 }
 
-// EventError returns the error of an ERROR event.
 func EventError(ev watch.Event) error {
 	if ev.Object == nil {
 		return errors.New("the server sent an ERROR event without an object")
@@ -141,7 +136,6 @@ func EventError(ev watch.Event) error {
 	return apierrors.FromObject(ev.Object)
 }
 
-// apiStatus returns the Status of an API error; false if err is not one.
 func apiStatus(err error) (metav1.Status, bool) {
 	var s apierrors.APIStatus
 	if !errors.As(err, &s) {

@@ -6,12 +6,10 @@ import (
 	"sync"
 )
 
-// Awaiter is notified of the progress of HTTP requests.
 type Awaiter interface {
 	// Await is called when an HTTP request begins. The returned function is called when the first byte of the answer
 	// has arrived, or when the request has ended.
 	Await() (answered func())
-	// GotConn is called when a request has got a network connection.
 	GotConn()
 }
 
@@ -19,9 +17,11 @@ type Awaiter interface {
 type awaiting struct {
 	by Awaiter
 
-	mu       sync.Mutex
-	ended    bool   // guarded by mu; the call has returned
-	answered func() // guarded by mu; result of Awaiter.Await; nil while no answer is awaited
+	mu sync.Mutex
+	// ended is true once the call has returned. mu guards ended.
+	ended bool
+	// answered is the result of Awaiter.Await; nil while no answer is awaited. mu guards answered.
+	answered func()
 }
 
 // Await returns the context for a call that makes HTTP requests, and reports these requests to by. A request begins
@@ -36,7 +36,6 @@ func Await(ctx context.Context, by Awaiter) (_ context.Context, ended func()) {
 	return httptrace.WithClientTrace(ctx, trace), a.end
 }
 
-// begin calls Awaiter.Await, unless the call is waiting for an answer already.
 func (a *awaiting) begin() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -45,7 +44,6 @@ func (a *awaiting) begin() {
 	}
 }
 
-// firstByte is called when the first byte of an answer has arrived.
 func (a *awaiting) firstByte() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -55,8 +53,8 @@ func (a *awaiting) firstByte() {
 	}
 }
 
-// end is called when the call has returned. A watch keeps using the call's context, but its further requests are not
-// reported.
+// end is called when the ListerWatcher's call has returned. A watch keeps using the call's context, but its further
+// requests are not reported.
 func (a *awaiting) end() {
 	a.firstByte()
 	a.mu.Lock()

@@ -15,15 +15,14 @@ import (
 // mention these refusals.
 type answers struct{ n atomic.Int32 }
 
-// count returns a context with which an HTTP request adds its responses to the count.
 func (a *answers) count(ctx context.Context) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotFirstResponseByte: func() { a.n.Add(1) }})
 }
 
-// explain wraps ErrPutOff around err if the request timed out while client-go was waiting to repeat it. There are two
-// signs of that. Several responses are one. A single response and a url.Error are the other: net/http returns that
-// error if the repetition had no response. After a single response the context's error alone proves nothing: the time
-// may have ended while a body was read.
+// explain wraps ErrPutOff around err if the request timed out while client-go was waiting to repeat it. Two signs show
+// that: several responses; or a single response and a url.Error, which net/http returns if the repetition had no
+// response. After a single response the context's error alone proves nothing: the time may have ended while a body was
+// read.
 func (a *answers) explain(err error) error {
 	var unanswered *url.Error
 	n := a.n.Load()

@@ -16,22 +16,21 @@ import (
 	"github.com/larder-dev/larder/internal/guest"
 )
 
-// CallWait is how long a call of a ListerWatcher may continue after its context has ended. Then it is reported as
+// CallWait is how long a call of a ListerWatcher may continue after its context has ended. Then the call is reported as
 // overdue.
 const CallWait = 5 * time.Second
 
-// Of returns the Requests that call lw. by is notified of the progress of their HTTP requests.
 func Of(lw cache.ListerWatcherWithContext, by Awaiter) Requests { return Requests{lw, by} }
 
 // Requests makes the calls to the user's ListerWatcher. Some ListerWatchers ignore their context (a cache.ListWatch
-// with a ListFunc does not receive it), and some panic; neither may keep a run from ending. A call that goes on after
-// its time-out is reported to overdue and waited for until ctx ends, because further calls would only pile up.
+// with a ListFunc does not receive one), and some panic; neither may keep a run from ending. A call that continues
+// after its time-out is reported to overdue and waited for until ctx ends, because further calls would only pile up.
 type Requests struct {
 	lw cache.ListerWatcherWithContext
 	by Awaiter
 }
 
-// List makes one list request with the time-out within. Any goroutine may call it. If the request outlives its
+// List makes one list request with the time-out within. Any goroutine may call List. If the request outlives its
 // time-out, List calls overdue on the same goroutine and keeps waiting.
 func (l Requests) List(
 	ctx context.Context, within time.Duration, o metav1.ListOptions, overdue func(error),
@@ -61,13 +60,13 @@ func (l Requests) List(
 var errNoList = errors.New("the answer to a list request is no list: it has no items")
 
 // isList reports whether the answer was a list. The dynamic client makes an empty list of any other object, such as a
-// Table from a proxy (kubernetes#132926), and the store would delete every object for it. isList does not know whether
-// the answer had items; package wire does.
+// Table from a proxy (kubernetes#132926), and the store would delete every object for that list. isList does not know
+// whether the answer had items; package wire does.
 func isList(l *unstructured.UnstructuredList) bool {
 	if len(l.Items) > 0 {
 		return true
 	}
-	// Members of a Table, a Status or a single object.
+	// These are members of a Table, a Status or a single object.
 	for _, member := range []string{"columnDefinitions", "rows", "status", "spec"} {
 		if _, has := l.Object[member]; has {
 			return false
@@ -77,7 +76,7 @@ func isList(l *unstructured.UnstructuredList) bool {
 	return !named
 }
 
-// Watch requests a watch whose context is limited. If the call outlives its time-out, Watch calls overdue and keeps
+// Watch requests a watch with the context limited. If the call outlives its time-out, Watch calls overdue and keeps
 // waiting until ctx ends.
 func (l Requests) Watch(
 	ctx, limited context.Context, o metav1.ListOptions, overdue func(error),

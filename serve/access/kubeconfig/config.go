@@ -18,13 +18,11 @@ import (
 
 // Config is the content of a kubeconfig file.
 type Config struct {
-	// Name is the name of the kubeconfig's context, cluster and user.
 	Name string
 	// Server is the URL of the server. It must begin with https, since clients send no token otherwise.
 	Server string
 	// CA has the certificates that clients trust, as PEM. Default: the certificates of the client's system.
-	CA []byte
-	// Token is the bearer token of the kubeconfig's user.
+	CA    []byte
 	Token string
 	// Namespace is the namespace of commands that name none. Default: "default".
 	Namespace string
@@ -47,8 +45,8 @@ func (c Config) Write(path string) error {
 	return nil
 }
 
-// Check returns the error with which Write would refuse a path: it cannot be resolved, its owner is not trusted, or the
-// existing file is not a kubeconfig with entries of only that name.
+// Check returns the error with which Write would refuse a path: the path cannot be resolved, its owner is not trusted,
+// or the existing file is not a kubeconfig with entries of only that name.
 func Check(path, name string) error {
 	if _, err := target(path, name); err != nil {
 		return fmt.Errorf("kubeconfig: %w", err)
@@ -56,7 +54,6 @@ func Check(path, name string) error {
 	return nil
 }
 
-// target resolves the symbolic links in path, and checks that Write may replace the file that they lead to.
 func target(path, name string) (string, error) {
 	real, err := realpath.Of(path)
 	if err != nil {
@@ -104,7 +101,6 @@ func Token(path, name string) (string, error) {
 	return user.Token, nil
 }
 
-// read reads a kubeconfig file. It fails if the file has entries under other names than name.
 func read(path, name string) (*api.Config, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 // command's cache of discovery, which would otherwise be shared with other clusters.
 type Directory struct{ path string }
 
-// NewDirectory creates a temporary directory, with the mode 0700, and the kubeconfig in it. Call Remove when the
-// command has ended.
+// NewDirectory creates a temporary directory, with the mode 0700, and its kubeconfig. Call Remove when the command has
+// ended.
 func NewDirectory(c Config) (*Directory, error) {
 	path, err := os.MkdirTemp("", "larder-serve-")
 	if err != nil {

@@ -25,7 +25,7 @@ type Certificates struct {
 func (c *Certificates) CA() []byte { return bytes.Clone(c.ca) }
 
 // Config returns the TLS configuration of a listener. clientCAs returns the current certificates of the authorities
-// that sign client certificates. It is nil if client certificates are not used.
+// that sign client certificates; nil if client certificates are not used.
 func (c *Certificates) Config(clientCAs func() *x509.CertPool) *tls.Config {
 	config := &tls.Config{
 		MinVersion: tls.VersionTLS12,
@@ -48,7 +48,7 @@ func (c *Certificates) Config(clientCAs func() *x509.CertPool) *tls.Config {
 }
 
 // Multiplex is an ALPN protocol that a client with many watches offers, in addition to "h2" and "http/1.1". It asks a
-// Server for HTTP/2, so that all watches share one connection. Other servers ignore it.
+// Server for HTTP/2, so that all watches share one connection. Other servers ignore Multiplex.
 const Multiplex = "larder-multiplex"
 
 // withMultiplex returns a TLS configuration that selects HTTP/2 for clients that offer Multiplex, as long as allowed
@@ -84,7 +84,7 @@ func Load(certFile, keyFile string, log logr.Logger) (*Certificates, error) {
 	}
 	c := &Certificates{get: func() (*tls.Certificate, error) { return source.Get(), nil }}
 	if own := source.Get().Leaf; own.CheckSignature(own.SignatureAlgorithm, own.RawTBSCertificate, own.Signature) == nil {
-		c.ca = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: own.Raw}) // self-signed
+		c.ca = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: own.Raw})
 	}
 	return c, nil
 }

@@ -28,15 +28,15 @@ import (
 
 const (
 	authorityLasts = 10 * 365 * 24 * time.Hour
-	// authorityLeft is the minimum remaining lifetime of the certificate authority when a process starts. If less is
-	// left, the authority is replaced.
+	// authorityLeft is the minimum remaining lifetime of the certificate authority when a process starts. An authority
+	// with a shorter one is replaced.
 	authorityLeft = 30 * 24 * time.Hour
 	servingLasts  = 7 * 24 * time.Hour
 	servingLeft   = servingLasts / 3
 )
 
-// earliest is the NotBefore of all certificates. notBefore is used instead of an earlier clock when NotAfter is
-// computed. A device without a battery for its clock starts in 1970 and sets the clock later.
+// earliest is the NotBefore of all certificates. notBefore replaces an earlier clock when NotAfter is computed. A
+// device without a battery for its clock starts in 1970 and sets the clock later.
 var (
 	earliest  = time.Unix(0, 0)
 	notBefore = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -83,21 +83,19 @@ func Generate(o Options) (*Certificates, error) {
 	return &Certificates{ca: certificatePEM(g.authority.Leaf), get: g.get}, nil
 }
 
-// generator creates and renews serving certificates, signed by its certificate authority.
 type generator struct {
 	dir       string
 	hosts     []string
 	log       logr.Logger
 	authority *tls.Certificate
 
-	mu      sync.Mutex
-	serving *tls.Certificate // nil if no certificate fits the hosts; guarded by mu
+	mu sync.Mutex
+	// serving is nil if no certificate fits the hosts. mu guards serving.
+	serving *tls.Certificate
 }
 
 func (g *generator) path(name string) string { return filepath.Join(g.dir, name) }
 
-// loadAuthority reads the certificate authority from its file. It creates a new one if there is none, or if it expires
-// soon.
 func (g *generator) loadAuthority() error {
 	path := g.path("ca.pem")
 	authority, err := loadPair(path)
@@ -145,7 +143,6 @@ func (g *generator) makeAuthority(write func(string, []byte) error) (*tls.Certif
 	return g.make(template, nil, g.path("ca.pem"), write)
 }
 
-// loadServing reads the serving certificate that an earlier process has written, and keeps it if it fits.
 func (g *generator) loadServing() {
 	serving, err := loadPair(g.path("serving.pem"))
 	switch {
@@ -252,7 +249,6 @@ func loadPair(path string) (*tls.Certificate, error) {
 	return &pair, nil
 }
 
-// lasts reports whether a certificate is valid now, and stays valid for the duration left.
 func lasts(c *x509.Certificate, left time.Duration) bool {
 	now := time.Now()
 	return !now.Before(c.NotBefore) && now.Add(left).Before(c.NotAfter)

@@ -20,20 +20,19 @@ type Server struct {
 	connections *connlimit.Limiter
 }
 
-// maxIdle is the maximum number of authenticated connections without a running request.
 const maxIdle = 1000
 
 // NewServer returns a server that limits its connections, and the time and size of request headers. h is a handler of
 // access.NewHandler with the same limits, or a handler that passes requests to one. A GET or HEAD with a body returns
-// 400 without calling h. config comes from Certificates.Config; call ServeTLS with "" for both files. NewServer starts
-// nothing. Failed handshakes are logged at verbosity 2.
+// 400 without calling h. config is the result of Certificates.Config; call ServeTLS with "" for both files. Failed
+// handshakes are logged at verbosity 2.
 func NewServer(h http.Handler, config *tls.Config, l access.Limits, logger logr.Logger) *Server {
 	l = l.WithDefaults()
 	s := &Server{connections: connlimit.New(connlimit.Options{Total: l.Connections, Unauthenticated: l.Unauthenticated,
 		UnauthenticatedPerAddress: l.UnauthenticatedPerAddress, Idle: maxIdle})}
 	s.Server = &http.Server{
 		Handler: noBodies(h), MaxHeaderBytes: l.Header, IdleTimeout: l.IdleTime,
-		// These read deadlines apply until a request is authenticated. package access then extends the deadline, and
+		// These read deadlines apply until a request is authenticated. Package access then extends the deadline, and
 		// removes it for watches.
 		ReadHeaderTimeout: l.HeaderTime, ReadTimeout: 2 * l.HeaderTime,
 		Protocols: new(http.Protocols),
@@ -51,16 +50,15 @@ func NewServer(h http.Handler, config *tls.Config, l access.Limits, logger logr.
 }
 
 const (
-	// streams is the maximum number of concurrent requests of an HTTP/2 connection, as in kube-apiserver.
 	streams = 100
 	// receiveBuffer is the size of the receive buffer of an HTTP/2 connection: the protocol's minimum.
 	receiveBuffer = 64 << 10
-	// pingAfter is how long an HTTP/2 client may be silent before it gets a ping. writeWithin is how long a write to it
-	// may make no progress.
+	// pingAfter is how long an HTTP/2 client may be silent before it gets a ping. writeWithin is how long a write to
+	// the client may make no progress.
 	pingAfter, writeWithin = 30 * time.Second, 2 * time.Minute
-	// multiplexUpTo is the divisor for the number of unauthenticated connections up to which clients get HTTP/2: one in
-	// 32 of Limits.Unauthenticated. An unauthenticated client can send as many concurrent requests as its HTTP/2
-	// connection has streams. So most such connections must use HTTP/1.1.
+	// multiplexUpTo: clients get HTTP/2 only while unauthenticated connections are at most one in 32 of
+	// Limits.Unauthenticated. An unauthenticated client can send as many concurrent requests as its HTTP/2 connection
+	// has streams, so most unauthenticated connections must use HTTP/1.1.
 	multiplexUpTo = 32
 )
 
@@ -76,7 +74,6 @@ func (s *Server) Close() error {
 // verbosity 2.
 type serverLog struct{ to logr.Logger }
 
-// Write implements io.Writer.
 func (l serverLog) Write(p []byte) (int, error) {
 	text := strings.TrimSpace(string(p))
 	if strings.HasPrefix(text, "http: panic serving") {
@@ -87,7 +84,6 @@ func (l serverLog) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// noBodies rejects GET and HEAD requests with a body, and closes their connections.
 func noBodies(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if (r.Method != http.MethodGet && r.Method != http.MethodHead) || r.ContentLength == 0 {

@@ -16,7 +16,8 @@ import (
 
 // WriteFile creates or replaces a file atomically, with the mode 0600. It writes and syncs a temporary file in the same
 // directory, renames it, and syncs the directory. A symbolic link at path is replaced, so callers resolve links first.
-// If the file already has the data and only its owner may access it, WriteFile does nothing: that works on a full disk.
+// If the file already has the data and only its owner may access the file, WriteFile writes nothing, and so succeeds on
+// a full disk.
 func WriteFile(path string, data []byte) error {
 	if had, err := os.ReadFile(path); err == nil && bytes.Equal(had, data) && Check(path) == nil {
 		return nil
@@ -30,11 +31,11 @@ func CreateFile(path string, data []byte) error {
 	return write(path, data, os.Link)
 }
 
-// write writes data to a temporary file. The function take then gives the file its final name, by renaming or linking
-// it.
+// write writes data to a temporary file. The function take then gives the file its final name, by a rename or a hard
+// link.
 func write(path string, data []byte, take func(temporary, path string) error) (err error) {
 	dir := filepath.Dir(path)
-	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+"-*") // its mode is 0600
+	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+"-*") // CreateTemp uses the mode 0600
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
@@ -62,7 +63,8 @@ func write(path string, data []byte, take func(temporary, path string) error) (e
 	return nil
 }
 
-// Dir creates a directory with the mode 0700, and its parents, if missing. It fails if other users may access it.
+// Dir creates a directory with the mode 0700, and its parents, if missing. It fails if other users may access the
+// directory.
 func Dir(path string) error {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return err

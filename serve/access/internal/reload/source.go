@@ -1,8 +1,8 @@
 // Package reload keeps the parsed contents of a few files, and reloads them after changes. Start with [New].
 //
-// No goroutines run in the background: Get checks the files if the last check is older than [Interval]. It compares
-// contents, not times. So it detects edits within the clock's resolution. It also detects replaced symbolic links, with
-// which Kubernetes updates the volumes of Secrets and ConfigMaps.
+// No goroutines run in the background: Get checks the files if the last check is older than [Interval]. Get compares
+// contents, not times. So it detects edits within the clock's resolution, and replaced symbolic links, with which
+// Kubernetes updates the volumes of Secrets and ConfigMaps.
 package reload
 
 import (
@@ -20,25 +20,26 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// Interval is the minimum time between two checks of the files.
 const Interval = time.Second
 
-// MaxSize is the maximum size of each file in bytes.
 const MaxSize = 4 << 20
 
-// Source holds the parsed contents of its files. Get is safe for concurrent use.
 type Source[T any] struct {
-	what  string // name of the contents, for logs
+	what  string
 	paths []string
 	parse func(contents [][]byte) (T, error)
 	log   logr.Logger
 	value atomic.Pointer[T]
 
-	checking sync.Mutex // held while the files are checked; guards the fields below
+	// checking is held while the files are checked. It guards checked, good, bad and reported.
+	checking sync.Mutex
 	checked  time.Time
-	good     [sha256.Size]byte // hash of the files' contents that value was parsed from
-	bad      string            // error of the last check of the files; "" if there was none
-	reported string            // the last error that was logged
+	// good is the hash of the files' contents that value was parsed from.
+	good [sha256.Size]byte
+	// bad is the error of the last check of the files; "" without an error.
+	bad string
+	// reported is the last error that was logged.
+	reported string
 }
 
 // New reads the files at paths, and parses their contents with parse. It fails if a file cannot be read, is larger than
@@ -141,7 +142,6 @@ func readFile(path string) ([]byte, error) {
 	return data, nil
 }
 
-// sum returns a hash of the contents of the files and of their lengths.
 func sum(contents [][]byte) (s [sha256.Size]byte) {
 	h := sha256.New()
 	for _, data := range contents {

@@ -15,13 +15,11 @@ import (
 	"time"
 )
 
-// Authority is a certificate authority that signs certificates for tests.
 type Authority struct {
 	t    testing.TB
 	pair tls.Certificate
 }
 
-// New returns a certificate authority with a self-signed certificate.
 func New(t testing.TB, name string) *Authority {
 	a := &Authority{t: t}
 	a.pair = a.sign(&x509.Certificate{
@@ -30,10 +28,8 @@ func New(t testing.TB, name string) *Authority {
 	return a
 }
 
-// PEM returns the authority's own certificate as PEM.
 func (a *Authority) PEM() []byte { return CertificatePEM(a.pair) }
 
-// Client returns a client certificate for a user in groups, signed by the authority.
 func (a *Authority) Client(user string, groups ...string) tls.Certificate {
 	return a.sign(&x509.Certificate{
 		Subject:     pkix.Name{CommonName: user, Organization: groups},
@@ -41,7 +37,6 @@ func (a *Authority) Client(user string, groups ...string) tls.Certificate {
 	})
 }
 
-// Server returns a certificate, signed by the authority, for a server on 127.0.0.1.
 func (a *Authority) Server(name string) tls.Certificate {
 	return a.sign(&x509.Certificate{
 		Subject: pkix.Name{CommonName: name}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
@@ -49,8 +44,7 @@ func (a *Authority) Server(name string) tls.Certificate {
 	})
 }
 
-// Sign returns a certificate signed by the authority, with the template's fields. It is valid for an hour unless the
-// template sets NotAfter.
+// Sign returns a certificate with the template's fields. It is valid for an hour unless the template sets NotAfter.
 func (a *Authority) Sign(template *x509.Certificate) tls.Certificate { return a.sign(template) }
 
 func (a *Authority) sign(template *x509.Certificate) tls.Certificate {
@@ -79,12 +73,10 @@ func (a *Authority) sign(template *x509.Certificate) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
 }
 
-// CertificatePEM returns the certificate of a key pair as PEM.
 func CertificatePEM(pair tls.Certificate) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]})
 }
 
-// KeyPEM returns the private key of a key pair as PEM.
 func KeyPEM(t testing.TB, pair tls.Certificate) []byte {
 	der, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
 	if err != nil {
