@@ -17,8 +17,8 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// metadata is a scripted Options.ListMetadata: it lists the metadata of a server's objects, and counts the lists.
-// refuse, if set, is the error of every list, and refuseOne the error of every request for a single object.
+// metadata is a scripted Options.ListMetadata. refuse, if set, is the error of every list, and refuseOne the error of
+// every request for a single object.
 type metadata struct {
 	s                 *server
 	lists             int
@@ -51,14 +51,13 @@ func (m *metadata) list(ctx context.Context, o metav1.ListOptions) (*metav1.Part
 	return out, nil
 }
 
-// missed stops the reflector, runs change, and compacts the server's history before the restart. So the restarted
-// reflector has to list.
+// missed stops the reflector, runs change, and compacts the server's history, so that the restarted reflector has to
+// list.
 func (g *rig) missed(change func(), o reflector.Options) {
 	g.t.Helper()
 	g.restart(func() { change(); g.s.compact() }, o)
 }
 
-// change updates the objects with these numbers on the server.
 func (g *rig) change(numbers ...int) {
 	for _, n := range numbers {
 		g.s.put(fmt.Sprintf("a/%02d", n), "2")
@@ -81,7 +80,6 @@ func (g *rig) wantWhole(n, fetched int) {
 	}
 }
 
-// TestListByMetadata checks that a list after a 410 requests metadata, and fetches only the objects that have changed.
 func TestListByMetadata(t *testing.T) {
 	bubble(t, func(g *rig) {
 		meta := &metadata{s: g.s}
@@ -110,8 +108,7 @@ func TestListByMetadata(t *testing.T) {
 	})
 }
 
-// TestListByMetadataOfTheSame checks that a list by metadata fetches no object if nothing has changed, and does not
-// wait for a watch.
+// TestListByMetadataOfTheSame checks that a list by metadata fetches no object if no object has changed.
 func TestListByMetadataOfTheSame(t *testing.T) {
 	bubble(t, func(g *rig) {
 		o := reflector.Options{ListMetadata: (&metadata{s: g.s}).list}
@@ -147,7 +144,6 @@ func TestMuchHasChanged(t *testing.T) {
 	})
 }
 
-// onFetch runs f before the server answers a request for one object. n is the number of these requests so far.
 func (g *rig) onFetch(f func(n int, key string) error) {
 	n := 0
 	g.s.onList = func(r request) (runtime.Object, error) {
@@ -161,15 +157,14 @@ func (g *rig) onFetch(f func(n int, key string) error) {
 	}
 }
 
-// betweenLists reports whether the sink is outside of BeginReplace and EndReplace.
 func (m *memory) betweenLists() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.replace == nil
 }
 
-// TestObjectsMoveOnWhileTheyAreFetched checks a list by metadata whose objects are changed, deleted or recreated before
-// they are fetched, or whose other objects change meanwhile. The list ends when its watch has delivered these changes.
+// TestObjectsMoveOnWhileTheyAreFetched checks a list by metadata whose objects change while they are fetched. The list
+// ends when its watch has delivered these changes.
 func TestObjectsMoveOnWhileTheyAreFetched(t *testing.T) {
 	for name, change := range map[string]func(g *rig, key string){
 		"changed":   func(g *rig, key string) { g.s.put(key, "3") },
@@ -205,8 +200,7 @@ func TestObjectsMoveOnWhileTheyAreFetched(t *testing.T) {
 }
 
 // TestListByMetadataEndsWhereTheWatchIs checks that a list by metadata does not end before its watch has reached the
-// resourceVersion of each fetched object. The watch is stuck, and the fetched object is newer than the list, or
-// deleted.
+// resourceVersion of each fetched object.
 func TestListByMetadataEndsWhereTheWatchIs(t *testing.T) {
 	for name, change := range map[string]func(g *rig, key string){
 		"changed": func(g *rig, key string) { g.s.put(key, "3") },
@@ -218,7 +212,7 @@ func TestListByMetadataEndsWhereTheWatchIs(t *testing.T) {
 				g.fill(30)
 				g.start(o)
 				g.onFetch(func(n int, key string) error {
-					time.Sleep(time.Second) // so that the watch is open before the fetch
+					time.Sleep(time.Second) // the watch must be open before the fetch
 					g.s.mute()
 					g.s.put("a/05", "unseen")
 					change(g, key)
@@ -247,8 +241,8 @@ func TestListByMetadataEndsWhereTheWatchIs(t *testing.T) {
 	}
 }
 
-// TestHistoryEndsWhileObjectsAreFetched checks that a list by metadata survives a compaction while objects are fetched:
-// its watch was opened at the first page.
+// TestHistoryEndsWhileObjectsAreFetched checks that a list by metadata survives a compaction: its watch was opened at
+// the first page.
 func TestHistoryEndsWhileObjectsAreFetched(t *testing.T) {
 	bubble(t, func(g *rig) {
 		o := reflector.Options{ListMetadata: (&metadata{s: g.s}).list}
@@ -273,7 +267,6 @@ func TestHistoryEndsWhileObjectsAreFetched(t *testing.T) {
 	})
 }
 
-// TestFetchFails checks that an object whose fetch fails for a while is fetched in the same list.
 func TestFetchFails(t *testing.T) {
 	for name, fault := range map[string]error{
 		"refused": errRefused, "500": apierrors.NewInternalError(errors.New("boom")), "cut": context.DeadlineExceeded,
@@ -302,8 +295,8 @@ func TestFetchFails(t *testing.T) {
 	}
 }
 
-// TestMetadataRefused checks that whole objects are listed if metadata are refused, and that only temporary refusals
-// are retried.
+// TestMetadataRefused checks that whole objects are listed if metadata are refused. Only temporary refusals are
+// retried.
 func TestMetadataRefused(t *testing.T) {
 	for name, tt := range map[string]struct {
 		refuse, refuseOne error
@@ -352,7 +345,7 @@ func TestMetadataRefused(t *testing.T) {
 }
 
 // TestFetchOfAnother checks that whole objects are listed if the ListerWatcher overwrites the field selector on an
-// object's name, so that no single object can be fetched.
+// object's name.
 func TestFetchOfAnother(t *testing.T) {
 	bubble(t, func(g *rig) {
 		o := reflector.Options{PageSize: 10, ListMetadata: (&metadata{s: g.s}).list}
@@ -367,8 +360,8 @@ func TestFetchOfAnother(t *testing.T) {
 	})
 }
 
-// TestWhenMetadataDoNot checks that a list requests whole objects, not metadata, if it has to replace every stored
-// object, or if MetadataPays returns false.
+// TestWhenMetadataDoNot checks that a list requests whole objects if it has to replace every stored object, or if
+// MetadataPays returns false.
 func TestWhenMetadataDoNot(t *testing.T) {
 	for _, reason := range []reflector.Reason{reflector.ReasonAhead, reflector.ReasonRewound, reflector.ReasonCluster,
 		reflector.ReasonCodec, reflector.ReasonTransform, reflector.ReasonOpenAPI, reflector.ReasonExpired} {

@@ -21,12 +21,10 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// gr is the resource in the errors of the scripted server.
 var gr = schema.GroupResource{Resource: "configmaps"}
 
-// compared returns options whose Compare compares the sink with the server, as an informer does. look, if set, is
-// called before each comparison. change, if set, may modify the comparison's result. Both may return an error for
-// Compare.
+// compared returns options whose Compare compares the Sink with the server. look, if set, is called before each
+// comparison. change, if set, may modify the result. Both functions may return an error for Compare.
 func (g *rig) compared(look func() error, change func(c *reflector.Comparison) error) reflector.Options {
 	return reflector.Options{Compare: func(ctx context.Context) (c reflector.Comparison, err error) {
 		g.barrier()
@@ -44,7 +42,6 @@ func (g *rig) compared(look func() error, change func(c *reflector.Comparison) e
 	}}
 }
 
-// comparison compares the sink with the server.
 func (g *rig) comparison() reflector.Comparison {
 	g.s.mu.Lock()
 	defer g.s.mu.Unlock()
@@ -75,8 +72,8 @@ func (g *rig) comparison() reflector.Comparison {
 	return c
 }
 
-// TestCompare checks that a start makes only one watch and one call of Options.Compare, whatever has changed. Synced is
-// called once the watch has delivered the announced events, without a bookmark or any other request.
+// TestCompare checks that a start makes only one watch and one call of Options.Compare. Synced is called once the watch
+// has delivered the awaited events, without a bookmark or any other request.
 func TestCompare(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(g *rig)
@@ -144,8 +141,8 @@ func TestCompareAfterTheWatch(t *testing.T) {
 	})
 }
 
-// TestCompareAfterACut checks the requests of a reconnect. After a lost connection they are a watch and a call of
-// Options.Compare. After a watch that ended at its time-out they are a watch, a probe and the look-up of one object.
+// TestCompareAfterACut checks that a connect after a lost connection makes a watch and a call of Options.Compare. After
+// a watch that ended at its time-out it makes a watch, a probe and one look-up.
 func TestCompareAfterACut(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -167,7 +164,6 @@ func TestCompareAfterACut(t *testing.T) {
 	})
 }
 
-// TestEventsWaitForTheComparison checks that no event is delivered before Options.Compare has returned.
 func TestEventsWaitForTheComparison(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -183,8 +179,8 @@ func TestEventsWaitForTheComparison(t *testing.T) {
 	})
 }
 
-// TestAwaitedEventDoesNotCome checks that the server counts as restored from a backup if the watch does not deliver an
-// event that Options.Compare has announced, and the bookmark of the next watch passes its resourceVersion.
+// TestAwaitedEventDoesNotCome checks that the server counts as restored from a backup if the watch passes the
+// resourceVersion of a difference that Options.Compare has found, without an event for it.
 func TestAwaitedEventDoesNotCome(t *testing.T) {
 	for name, change := range map[string]func(s *server){
 		"an update": func(s *server) { s.put("a/x", "2") },
@@ -209,7 +205,6 @@ func TestAwaitedEventDoesNotCome(t *testing.T) {
 	}
 }
 
-// silently runs change on the server without recording it in the server's history.
 func (s *server) silently(change func()) {
 	s.mu.Lock()
 	history, ledger := s.history, s.ledger
@@ -220,8 +215,8 @@ func (s *server) silently(change func()) {
 	s.mu.Unlock()
 }
 
-// TestEventBehindTheComparison checks an event that is newer than the comparison and arrives before the announced
-// event. It shows at once that the server was restored from a backup, and it is not delivered.
+// TestEventBehindTheComparison checks an event that is newer than the comparison and precedes an awaited event. It is
+// not delivered, because it shows that the server was restored from a backup.
 func TestEventBehindTheComparison(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -239,8 +234,8 @@ func TestEventBehindTheComparison(t *testing.T) {
 	})
 }
 
-// TestComparisonContradicts checks that a difference at a resourceVersion that the stream has passed shows a restored
-// server: another state, another UID, or an object that is not stored.
+// TestComparisonContradicts checks that a difference at a resourceVersion that was already delivered shows a restored
+// server.
 func TestComparisonContradicts(t *testing.T) {
 	for name, d := range map[string]reflector.Difference{
 		"another state": {Held: entry.ObjectRef{Key: "a/x", UID: "uid-1", ResourceVersion: "101"},
@@ -265,7 +260,6 @@ func TestComparisonContradicts(t *testing.T) {
 	}
 }
 
-// TestComparisonDoesNotPay checks that ComparisonPays receives whether a run begins, and decides on the comparison.
 func TestComparisonDoesNotPay(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -284,8 +278,6 @@ func TestComparisonDoesNotPay(t *testing.T) {
 	})
 }
 
-// TestFailedComparison checks that an error of the comparison counts as a lost connection, after which everything
-// starts again.
 func TestFailedComparison(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -306,8 +298,8 @@ func TestFailedComparison(t *testing.T) {
 	})
 }
 
-// TestCompareWithLeftOut checks that an object that the sink could not store is fetched after the events that
-// Options.Compare has announced.
+// TestCompareWithLeftOut checks that an object of Checkpoint.LeftOut is fetched after the events for the differences
+// that Options.Compare has found.
 func TestCompareWithLeftOut(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -324,8 +316,8 @@ func TestCompareWithLeftOut(t *testing.T) {
 	})
 }
 
-// TestIncomparable checks a call of Options.Compare that fails with ErrIncomparable or is refused. The reflector probes
-// the server, looks up single objects and waits for a bookmark instead, and does not call Compare again.
+// TestIncomparable checks that the reflector probes the server, looks up single objects and waits for a bookmark if
+// Options.Compare fails with ErrIncomparable or is refused.
 func TestIncomparable(t *testing.T) {
 	fails := func(err error) func(*reflector.Comparison) error {
 		return func(*reflector.Comparison) error { return err }
@@ -363,8 +355,7 @@ func TestIncomparable(t *testing.T) {
 	}
 }
 
-// TestSlowComparison checks that the time limit of a comparison starts when its request is sent, and that a slow answer
-// is not waited for.
+// TestSlowComparison checks that the time limit of a comparison starts when its request is sent.
 func TestSlowComparison(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -399,7 +390,6 @@ func TestCompareAndARewind(t *testing.T) {
 	})
 }
 
-// TestStopWhileItIsCompared checks that Run returns during a call of Options.Compare, and leaves no goroutine.
 func TestStopWhileItIsCompared(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -412,15 +402,15 @@ func TestStopWhileItIsCompared(t *testing.T) {
 	})
 }
 
-// TestVerifyBesideCompare checks that Options.Verify runs at the same time as Compare, after the watch was accepted. A
-// reason to list from either takes precedence over an error, and an error is reported once.
+// TestVerifyBesideCompare checks that Options.Verify runs at the same time as Compare. A reason to list takes
+// precedence over an error, and an error is reported once.
 func TestVerifyBesideCompare(t *testing.T) {
 	boom, gone := errors.New("from the test"), errors.New("no connection")
 	for name, c := range map[string]struct {
 		rewind  bool
-		compare error // error of the first call of Options.Compare
+		compare error
 		reason  reflector.Reason
-		err     error // error of the first call of Options.Verify
+		err     error
 		log     []string
 		errs    []error
 		want    reflector.Reason

@@ -8,20 +8,24 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// The time-outs and limits of a reflector, as documented. Tests compare the behaviour with them.
+// Tests compare the reflector's behaviour with these documented time-outs and limits.
 const (
-	callWait       = 5 * time.Second   // how long a call of the ListerWatcher may ignore the end of its context
-	requestTimeout = 90 * time.Second  // time-out of a request's first attempt
-	silenceLimit   = 150 * time.Second // how long a watch may be silent
-	slowSinkAfter  = 10 * time.Second  // how long a sink's call may take before the slot to list is released
-	health         = 2 * time.Minute   // age of a watch that resets the back-off
-	newestSize     = 16                // maximum number of objects in history.Newest
+	// callWait is how long a call of the ListerWatcher may ignore the end of its context.
+	callWait = 5 * time.Second
+	// requestTimeout is the time-out of a request's first attempt.
+	requestTimeout = 90 * time.Second
+	// silenceLimit is how long a watch may be silent.
+	silenceLimit = 150 * time.Second
+	// slowSinkAfter is how long a Sink's call may take before the slot to list is released.
+	slowSinkAfter = 10 * time.Second
+	// health is the age of a watch that resets the back-off.
+	health = 2 * time.Minute
+	// newestSize is the maximum number of objects in history.Newest.
+	newestSize = 16
 )
 
-// below reports whether a is lower than b. Both must be comparable.
 func below(a, b string) bool { return entry.NewerRV(b, a) }
 
-// maxRV returns the higher resourceVersion, or b if a is not comparable.
 func maxRV(a, b string) string {
 	if !entry.ComparableRV(a) || below(a, b) {
 		return b

@@ -22,10 +22,11 @@ func TestAgeOfTheState(t *testing.T) {
 		return nil, apierrors.NewServiceUnavailable("away")
 	}
 	for name, tt := range map[string]struct {
-		before func(g *rig) // before the restart
+		before func(g *rig)
 		o      reflector.Options
-		after  func(g *rig) // after the restart, with the watch refused
-		fresh  bool
+		// after runs after the restart, when the server refuses the watch.
+		after func(g *rig)
+		fresh bool
 	}{
 		"the server has moved on":       {before: func(g *rig) { g.s.put("a/x", "2") }},
 		"another resource has moved on": {before: func(g *rig) { g.s.other(1) }},
@@ -98,8 +99,6 @@ func TestAgeOfTheState(t *testing.T) {
 	}
 }
 
-// TestAgeWithAnOldBookmark checks that a bookmark with an older resourceVersion than the stream's leaves
-// Status.LastContact unchanged.
 func TestAgeWithAnOldBookmark(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.noBookmarks = true

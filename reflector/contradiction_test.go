@@ -13,10 +13,9 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// putWithoutEvent puts an object on the server without sending an event for it.
 func (g *rig) putWithoutEvent(key string) { g.s.withoutEvents(func() { g.s.put(key, "1") }) }
 
-// TestContradicted checks that the sink's call of Contradicted leads to one list, and to another one after the
+// TestContradicted checks that the Sink's call of Contradicted leads to one list, and to a second list after the
 // connection was lost. (Issue 16, A13.)
 func TestContradicted(t *testing.T) {
 	bubble(t, func(g *rig) {
@@ -54,8 +53,8 @@ func TestContradicted(t *testing.T) {
 	})
 }
 
-// TestContradictedBeforeAList checks a call of Contradicted while a list is in progress. A list that replaces every
-// stored object repairs the contradiction. After any other list, a list for ReasonRewound follows.
+// TestContradictedBeforeAList checks that a list that replaces every stored object repairs a contradiction. After any
+// other list, a list for ReasonRewound follows.
 func TestContradictedBeforeAList(t *testing.T) {
 	for reason, lists := range map[reflector.Reason]int{reflector.ReasonAudit: 1, reflector.ReasonOpenAPI: 1,
 		reflector.ReasonExpired: 2} {
@@ -111,14 +110,14 @@ func TestStraysContradictNothing(t *testing.T) {
 	})
 }
 
-// TestListsOfAnOddServerAreSpaced checks that a list for an event that contradicts the stored objects waits if the last
-// list was recent, and that Sink.MustList is called before the wait.
+// TestListsOfAnOddServerAreSpaced checks that a list for a contradicting event waits if the last list was recent, and
+// that Sink.MustList is called before the wait.
 func TestListsOfAnOddServerAreSpaced(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
 		g.start(reflector.Options{})
 		for n, c := range []struct {
-			since time.Duration // minimum time since the last list
+			since time.Duration
 			waits bool
 		}{{0, true}, {time.Minute, true}, {health, false}, {time.Minute, true}} {
 			g.s.cut(apierrors.NewInternalError(errors.New("boom")))

@@ -33,8 +33,8 @@ func TestDrainByBookmark(t *testing.T) {
 	})
 }
 
-// TestDrainTakesSeveralWatches checks the state Drain with a late bookmark. The target resourceVersion stays the same
-// over several watches, and Synced is not called early.
+// TestDrainTakesSeveralWatches checks that the state Drain keeps its target over several watches if the bookmark is
+// late.
 func TestDrainTakesSeveralWatches(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -55,8 +55,8 @@ func TestDrainTakesSeveralWatches(t *testing.T) {
 	})
 }
 
-// TestDrainWhileBusy checks that the state Drain keeps the resourceVersion of its first probe as its target. The newest
-// resourceVersion of a busy server would never be reached.
+// TestDrainWhileBusy checks that the state Drain keeps its first target. The newest resourceVersion of a busy server
+// would never be reached.
 func TestDrainWhileBusy(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -66,7 +66,7 @@ func TestDrainWhileBusy(t *testing.T) {
 		o := reflector.Options{Verify: func(context.Context, time.Time) (reflector.Reason, error) {
 			if calls++; calls == 2 {
 				g.s.put("a/y", "1") // its resourceVersion is above the first probe's
-				g.s.other(100)      // and now the server's is far above it
+				g.s.other(100)      // the server's resourceVersion is then far above the probed one
 			}
 			return "", nil
 		}}
@@ -108,8 +108,8 @@ func TestQuietDrainsNeedAServerWithoutBookmarks(t *testing.T) {
 	})
 }
 
-// TestDrainWithoutBookmarks checks that four silent watches, and no fewer, end the state Drain for a server that never
-// sends bookmarks.
+// TestDrainWithoutBookmarks checks that four silent watches end the state Drain for a server that never sends
+// bookmarks.
 func TestDrainWithoutBookmarks(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.noBookmarks = true
@@ -128,8 +128,7 @@ func TestDrainWithoutBookmarks(t *testing.T) {
 	})
 }
 
-// TestSyncedIsNotEarly checks that Synced is not called if the watch of the state Drain ends before it has delivered
-// the last event.
+// TestSyncedIsNotEarly checks that Synced is not called if the watch of the state Drain ends before its last event.
 func TestSyncedIsNotEarly(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")

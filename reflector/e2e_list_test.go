@@ -8,7 +8,6 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// lists returns the queries of the requests for lists.
 func (l *live) lists() (queries []string) {
 	for _, r := range l.s.Log() {
 		if r.Resource == configMaps.Resource && r.Verb == "list" {
@@ -19,7 +18,6 @@ func (l *live) lists() (queries []string) {
 	return queries
 }
 
-// relist compacts the server's history and ends the watch, so that the reflector lists.
 func (l *live) relist() {
 	l.t.Helper()
 	l.stop()
@@ -43,7 +41,6 @@ func (l *live) counted() bool {
 	return st.Pages == c.Lists && st.Probes == c.Probes && st.Watches == c.Watches
 }
 
-// TestLiveLists checks the requests of lists, cold and after a 410.
 func TestLiveLists(t *testing.T) {
 	want := []string{"limit=20", "limit=20", "limit=20"}
 	l := newLive(t, 50)

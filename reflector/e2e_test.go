@@ -27,7 +27,8 @@ type live struct {
 	r      *reflector.Reflector
 	cancel context.CancelFunc
 	done   chan error
-	client kubernetes.Interface // client of a run whose connections pass through a flakyLink
+	// client is the client of a run whose connections pass through a flakyLink.
+	client kubernetes.Interface
 }
 
 var configMaps = corev1.SchemeGroupVersion.WithResource("configmaps")
@@ -109,7 +110,6 @@ func (l *live) equal() bool {
 	return maps.Equal(want, l.m.state())
 }
 
-// wait polls until ok returns true, or fails the test with the text what.
 func (l *live) wait(what string, ok func() bool) {
 	l.t.Helper()
 	deadline := time.NewTimer(time.Minute)
@@ -125,7 +125,6 @@ func (l *live) wait(what string, ok func() bool) {
 	}
 }
 
-// countersAgree checks that the Status counts as many requests as the server.
 func (l *live) countersAgree() {
 	l.t.Helper()
 	st, c := l.r.Status(), l.s.Counts(configMaps)

@@ -51,7 +51,6 @@ func deniedErrors() map[string]error {
 	}
 }
 
-// TestErrorWithoutAMessage checks that a server's error without a message is shown with its code and reason.
 func TestErrorWithoutAMessage(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -65,7 +64,6 @@ func TestErrorWithoutAMessage(t *testing.T) {
 	})
 }
 
-// TestErrorsOfTheWatchRequest checks that no list follows a watch request that fails three times and then succeeds.
 func TestErrorsOfTheWatchRequest(t *testing.T) {
 	for name, fault := range transportErrors() {
 		t.Run(name, func(t *testing.T) {
@@ -104,7 +102,6 @@ func TestErrorsOfTheWatchRequest(t *testing.T) {
 	}
 }
 
-// TestErrorsInTheStream checks that no list follows an ERROR event with any other code than 410.
 func TestErrorsInTheStream(t *testing.T) {
 	for name, fault := range transportErrors() {
 		var status *apierrors.StatusError
@@ -138,8 +135,7 @@ func TestErrorsInTheStream(t *testing.T) {
 	}
 }
 
-// TestErrorsOfTheProbe checks that an error of the probe (a list with limit=1) counts as an error of the connection,
-// and causes no list.
+// TestErrorsOfTheProbe checks that an error of the probe (a list with limit=1) causes no list.
 func TestErrorsOfTheProbe(t *testing.T) {
 	faults := transportErrors()
 	faults["410"] = apierrors.NewResourceExpired("odd")
@@ -314,7 +310,7 @@ func TestHangingRequests(t *testing.T) {
 }
 
 // TestErrorAfterATimeOut checks that all five objects are looked up after an error, even if the last watch ended at its
-// time-out: the next server may be another one.
+// time-out: the next server may be another server.
 func TestErrorAfterATimeOut(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(3)

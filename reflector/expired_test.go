@@ -65,8 +65,7 @@ func TestGoneIsExpired(t *testing.T) {
 	}
 }
 
-// TestResumeThatExpiresLater checks that a watch that has delivered events counts as a resume, although a 410 ends it
-// later.
+// TestResumeThatExpiresLater checks that a watch that has delivered events counts as a resume, although a 410 ends it.
 func TestResumeThatExpiresLater(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -83,7 +82,7 @@ func TestResumeThatExpiresLater(t *testing.T) {
 }
 
 // TestResumesNeverGoBack checks that an accepted watch is not counted as a resume before its first message. API servers
-// answer 200 and send the 410 after it, and Prometheus takes a counter that decreases for a restart. (issue 3)
+// answer 200 before a 410, and Prometheus takes a counter that decreases for a restart. (issue 3)
 func TestResumesNeverGoBack(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -120,7 +119,7 @@ func TestResumesThatHold(t *testing.T) {
 		g.s.noBookmarks = true
 		g.s.put("a/x", "1")
 		g.start(reflector.Options{})
-		// The server is at the stream's resourceVersion, so the watch needs no history and counts as resumed.
+		// The server is at the delivered resourceVersion, so the watch needs no history and counts as resumed.
 		g.restart(func() {}, reflector.Options{})
 		if st := g.r.Status(); st.Watches != 1 || st.Resumes != 1 {
 			t.Errorf("level: %+v", st)
@@ -149,7 +148,6 @@ func TestResumesThatHold(t *testing.T) {
 	})
 }
 
-// TestRetryAfterIsForOnce checks that the Retry-After of an earlier error does not delay a second list.
 func TestRetryAfterIsForOnce(t *testing.T) {
 	bubble(t, func(g *rig) {
 		n := 0
@@ -196,7 +194,6 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
-// TestExpiredInACircle checks that lists are spaced if the server's history is always too short for a watch.
 func TestExpiredInACircle(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -213,7 +210,7 @@ func TestExpiredInACircle(t *testing.T) {
 }
 
 // TestFetchesInVain checks that a list by metadata stops fetching objects once its watch has expired below the
-// resourceVersion of a fetched object. Such a list cannot end any more.
+// resourceVersion of a fetched object. The list can then not end any more.
 func TestFetchesInVain(t *testing.T) {
 	bubble(t, func(g *rig) {
 		o := reflector.Options{ListMetadata: (&metadata{s: g.s}).list}
@@ -244,14 +241,14 @@ func TestFetchesInVain(t *testing.T) {
 }
 
 // TestBackoffEndsWithAList checks that errors before a 410 do not delay its list, and that errors before a list do not
-// delay the next watch. A CRD whose version is not served for some seconds is an example. Issue 38.
+// delay the next watch. An example is a CRD whose version is not served for some seconds. Issue 38.
 func TestBackoffEndsWithAList(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
 		g.start(reflector.Options{})
 		times := g.listTimes()
 		for range 20 {
-			g.r.Relist(reflector.ReasonStore) // so that the last list is recent
+			g.r.Relist(reflector.ReasonStore) // the last list must be recent
 			g.sleep(time.Second)
 			g.denyWatches(apierrors.NewNotFound(things, ""))
 			g.sleep(20 * time.Second)

@@ -26,9 +26,11 @@ type flakyLink struct {
 	l      net.Listener
 	target string
 
-	mu    sync.Mutex
-	conns map[net.Conn]bool // guarded by mu; the open connections
-	up    chan struct{}     // guarded by mu; closed while connections are forwarded
+	mu sync.Mutex
+	// conns are the open connections. mu guards conns.
+	conns map[net.Conn]bool
+	// up is closed while connections are forwarded. mu guards up.
+	up chan struct{}
 }
 
 func newFlakyLink(t *testing.T, target string) *flakyLink {
@@ -96,9 +98,8 @@ func (f *flakyLink) pass() {
 	}
 }
 
-// TestOvertakenRewindThroughAFlakyLink checks a server that is restored from a backup and passes the stream's
-// resourceVersion, while the connection is cut at random times of each connect. Every restore is detected. (Issue 16,
-// A13.) LARDER_SOAK=1 makes 300 rounds.
+// TestOvertakenRewindThroughAFlakyLink checks that a restore of the server is detected although the connection is cut
+// at random times of each connect. (Issue 16, A13.) LARDER_SOAK=1 makes 300 rounds.
 func TestOvertakenRewindThroughAFlakyLink(t *testing.T) {
 	rounds := 20
 	if os.Getenv("LARDER_SOAK") != "" {
@@ -149,8 +150,8 @@ func flakyRound(t *testing.T, r *rand.Rand) {
 	l.wait("equal after the rewind", l.equal)
 }
 
-// TestOvertakenRewindWhileItIsCompared checks a server that is restored from a backup, and passes the stream's
-// resourceVersion, at a random time of a start with Options.Compare. Every restore is detected.
+// TestOvertakenRewindWhileItIsCompared checks that a restore of the server is detected at any time of a start with
+// Options.Compare.
 func TestOvertakenRewindWhileItIsCompared(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -182,7 +183,6 @@ func TestOvertakenRewindWhileItIsCompared(t *testing.T) {
 	}
 }
 
-// compare is Options.Compare of a reflector whose requests pass through the proxy.
 func (l *live) compare(ctx context.Context) (c reflector.Comparison, err error) {
 	list, err := l.client.CoreV1().ConfigMaps("default").List(ctx, metav1.ListOptions{})
 	if err != nil {

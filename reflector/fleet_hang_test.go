@@ -14,7 +14,7 @@ import (
 )
 
 // TestNotLiveInTheQueue checks that a reflector that waits for permission to connect is not live, although its last
-// watch ended in order. It is live again once everything has been delivered.
+// watch ended in order.
 func TestNotLiveInTheQueue(t *testing.T) {
 	for _, how := range []string{"before", "at its time-out"} {
 		t.Run(how, func(t *testing.T) {

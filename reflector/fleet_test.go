@@ -23,7 +23,6 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// errNoListener is the error of client-go's client while the server does not listen.
 var errNoListener = &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 
 // fleet is the set of reflectors of one process, each on its own resource, with one shared Options.Limiter.
@@ -34,14 +33,14 @@ type fleet struct {
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
 
-	away     atomic.Bool // true while the server does not answer
+	// away is true while the server does not answer.
+	away     atomic.Bool
 	requests atomic.Int32
-	// connecting and listing count the reflectors that connect and that list at the moment, and the maximum of each
-	// count.
+	// connecting and listing count the reflectors that connect and that list at the moment, and the maximum of these
+	// counts.
 	connecting, listing gauge
 }
 
-// gauge counts running operations, and remembers the maximum of the count.
 type gauge struct{ now, most atomic.Int32 }
 
 func (g *gauge) up() {
@@ -59,13 +58,11 @@ type member struct {
 	g        *fleet
 	r        *reflector.Reflector
 	answerMu sync.Mutex
-	// answer, if set, answers every request; guarded by answerMu while the reflector runs.
-	answer func(ctx context.Context) error
-	// before, if set, is called before a list request is answered.
-	before func(o metav1.ListOptions)
-	// onPage, if set, is called before a page is stored.
+	// answer, if set, answers every request. answerMu guards answer while the reflector runs.
+	answer  func(ctx context.Context) error
+	before  func(o metav1.ListOptions)
 	onPage  func(ctx context.Context)
-	listing bool // true between BeginReplace and EndReplace
+	listing bool
 }
 
 func (m *member) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
@@ -105,7 +102,6 @@ func (m *member) ask(ctx context.Context) error {
 	return nil
 }
 
-// answers sets the function that answers every request from now on.
 func (m *member) answers(answer func(ctx context.Context) error) {
 	m.answerMu.Lock()
 	defer m.answerMu.Unlock()
@@ -176,7 +172,6 @@ func (g *fleet) end() {
 	}
 }
 
-// live counts the members that watch and hold their server's objects.
 func (g *fleet) live() (n int) {
 	for _, m := range g.members {
 		if m.r.Status().State == reflector.Watch && m.r.Status().Err == nil && m.equal(m.server) {
@@ -186,8 +181,8 @@ func (g *fleet) live() (n int) {
 	return n
 }
 
-// TestManyComeBack checks that in an outage of ten minutes all reflectors of a process make as many requests as one.
-// None lists, and all are live soon after it.
+// TestManyComeBack checks that in an outage of ten minutes all reflectors of a process make as many requests as one. No
+// reflector lists, and all are live soon after the outage.
 func TestManyComeBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newFleet(t, 100, nil)
@@ -202,8 +197,8 @@ func TestManyComeBack(t *testing.T) {
 		}
 		g.requests.Store(0)
 		time.Sleep(10 * time.Minute)
-		// Eight requests may have been in progress when the link was found to be down. After that, one is sent every 15
-		// s on average.
+		// Eight requests may have been in progress when the link was found to be down. After that, a request is sent
+		// every 15 s on average.
 		if n := g.requests.Load(); n < 15 || n > 100 {
 			t.Errorf("%d requests in ten minutes", n)
 		}
@@ -226,8 +221,7 @@ func TestManyComeBack(t *testing.T) {
 	})
 }
 
-// TestManyRelist checks that after the server has lost its history only two reflectors list at a time, and that all
-// lists end.
+// TestManyRelist checks that after the server has lost its history only two reflectors list at a time.
 func TestManyRelist(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newFleet(t, 50, func(_ int, m *member) { m.onPage = func(context.Context) { time.Sleep(time.Second) } })
@@ -250,8 +244,7 @@ func TestManyRelist(t *testing.T) {
 	})
 }
 
-// TestSomeHangForEver checks that resources whose requests never return do not block the others for ever, at the first
-// list or later.
+// TestSomeHangForEver checks that resources whose requests never return do not block other resources for ever.
 func TestSomeHangForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newFleet(t, 52, func(i int, m *member) {
@@ -280,8 +273,8 @@ func TestSomeHangForEver(t *testing.T) {
 	})
 }
 
-// TestOneIsRefused checks that an error that the server answers for one resource does not delay the others, and that
-// their answers do not shorten the back-off of that resource.
+// TestOneIsRefused checks that an error that the server answers for one resource does not delay other resources, and
+// that their answers do not shorten the back-off of that resource.
 func TestOneIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var refused atomic.Int32

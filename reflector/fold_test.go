@@ -56,7 +56,7 @@ func TestFold(t *testing.T) {
 }
 
 // TestTokenExpires checks that a list continues with the newer token that the server offers, and ends when the watch
-// has reached it.
+// has reached that token's resourceVersion.
 func TestTokenExpires(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(30)
@@ -85,8 +85,8 @@ func TestTokenExpires(t *testing.T) {
 	})
 }
 
-// TestTokenExpiresAndTheWatchLags checks a list some of whose pages are newer than the watch beside it. The list ends
-// only when the watch has reached their resourceVersion.
+// TestTokenExpiresAndTheWatchLags checks that a list with pages newer than the watch beside it ends only when the watch
+// has reached their resourceVersion.
 func TestTokenExpiresAndTheWatchLags(t *testing.T) {
 	for _, byBookmark := range []bool{false, true} {
 		t.Run(fmt.Sprintf("by bookmark %v", byBookmark), func(t *testing.T) {
@@ -128,8 +128,7 @@ func TestTokenExpiresAndTheWatchLags(t *testing.T) {
 	}
 }
 
-// TestFoldedWatchBreaks checks that the watch beside a list is opened again at its resourceVersion after an error, and
-// that the list continues.
+// TestFoldedWatchBreaks checks that the watch beside a list is opened again at its resourceVersion after an error.
 func TestFoldedWatchBreaks(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(30)
@@ -166,8 +165,8 @@ func TestFoldedWatchBreaks(t *testing.T) {
 	})
 }
 
-// TestFoldedWatchExpires checks a list whose watch expires. Pages of one resourceVersion complete the list without the
-// watch; the next watch expires and causes a list.
+// TestFoldedWatchExpires checks that pages of one resourceVersion complete a list although its watch has expired. The
+// next watch expires and causes a list.
 func TestFoldedWatchExpires(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(30)
@@ -191,7 +190,7 @@ func TestFoldedWatchExpires(t *testing.T) {
 			count(l, "ABORT") != 0 {
 			t.Errorf("sink calls %q", l)
 		}
-		// The error of the watch beside the list, and the error of the next watch.
+		// The first error is that of the watch beside the list, the second that of the next watch.
 		g.wantErrs("too old", "too old resource version: 131 (132)")
 		g.stop()
 	})
@@ -224,8 +223,7 @@ func TestFoldedWatchAndTokenExpire(t *testing.T) {
 	})
 }
 
-// TestFoldedWatchExpiresAfterTheToken checks that the list starts again if some pages are newer than its watch, which
-// has expired.
+// TestFoldedWatchExpiresAfterTheToken checks that the list starts again if some pages are newer than its expired watch.
 func TestFoldedWatchExpiresAfterTheToken(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(30)
@@ -282,7 +280,6 @@ func TestFoldedWatchExpiredIsInTheStatus(t *testing.T) {
 	})
 }
 
-// wantErrs checks the errors that OnError received: each must contain its text.
 func (g *rig) wantErrs(texts ...string) {
 	g.t.Helper()
 	if len(g.errs) != len(texts) {
@@ -321,7 +318,6 @@ func TestResumeOfTheFoldedWatchIsTakenBack(t *testing.T) {
 	})
 }
 
-// stuck makes all pages after the first two fail for the duration d.
 func (g *rig) stuck(d time.Duration) {
 	until := time.Now().Add(d)
 	pages := 0
@@ -333,8 +329,7 @@ func (g *rig) stuck(d time.Duration) {
 	}
 }
 
-// TestFoldedWatchIsDead checks that the watch beside a list is replaced if it delivers nothing while the pages are
-// slow.
+// TestFoldedWatchIsDead checks that the watch beside a list is replaced if it is silent while the pages are slow.
 func TestFoldedWatchIsDead(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(30)
@@ -353,8 +348,7 @@ func TestFoldedWatchIsDead(t *testing.T) {
 	})
 }
 
-// TestFoldedWatchIsShort checks that the watch beside a list is not opened again without a back-off if it ends right
-// after it began.
+// TestFoldedWatchIsShort checks that a back-off follows a watch beside a list that ends right after it began.
 func TestFoldedWatchIsShort(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(30)
@@ -376,9 +370,8 @@ func TestFoldedWatchIsShort(t *testing.T) {
 	})
 }
 
-// TestTokenExpiresWithoutBookmarks checks a list whose last pages are newer than its watch, on a server without
-// bookmarks. The list ends after several silent watches, since nothing can prove that the watch has reached the last
-// page.
+// TestTokenExpiresWithoutBookmarks checks that a list whose last pages are newer than its watch ends after several
+// silent watches, if the server sends no bookmarks that could prove the watch's progress.
 func TestTokenExpiresWithoutBookmarks(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.noBookmarks = true

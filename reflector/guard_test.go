@@ -14,7 +14,6 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// wantRelist fails unless exactly one relist was made, for that reason, and the sink has the server's objects.
 func (g *rig) wantRelist(reason reflector.Reason) {
 	g.t.Helper()
 	st := g.r.Status()
@@ -145,7 +144,7 @@ func TestChangesSinceAreNoRewind(t *testing.T) {
 	}
 }
 
-// TestGuardRaces checks a change of a looked-up object between any two requests of a connect. It must not look as if
+// TestGuardRaces checks that a change of a looked-up object between any two requests of a connect does not look as if
 // the server was restored from a backup.
 func TestGuardRaces(t *testing.T) {
 	changes := map[string]func(s *server){
@@ -166,7 +165,7 @@ func TestGuardRaces(t *testing.T) {
 						}
 						n := 0
 						g.s.afterList = func(request) {
-							if n++; n == gap { // after the probe or one of the look-ups of y and x
+							if n++; n == gap {
 								change(g.s)
 							}
 						}
@@ -218,8 +217,8 @@ func TestNoFalseRewindUnderLoad(t *testing.T) {
 	})
 }
 
-// TestAwaitedObjectsSurviveALostConnection checks that the next connect looks up the objects whose event was still
-// awaited, although events of the new history have displaced them from the newest objects.
+// TestAwaitedObjectsSurviveALostConnection checks that the next connect looks up the objects whose event was awaited,
+// although events of the new history have displaced them from the newest objects.
 func TestAwaitedObjectsSurviveALostConnection(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -237,7 +236,7 @@ func TestAwaitedObjectsSurviveALostConnection(t *testing.T) {
 				if n++; n > 1 {
 					return nil, nil
 				}
-				w, err := g.s.watch(ctx, r) // sends all events but the last one, then an error
+				w, err := g.s.watch(ctx, r) // the watch sends all events but the last, then an error
 				ow := w.(*openWatch)
 				g.s.mu.Lock()
 				ow.queue[len(ow.queue)-1] = &watch.Event{Type: watch.Error, Object: &metav1.Status{Code: 500}}
@@ -255,7 +254,7 @@ func TestAwaitedObjectsSurviveALostConnection(t *testing.T) {
 }
 
 // TestNothingOfAnotherHistoryIsStored checks that the event or bookmark that shows a restored server is not delivered.
-// After a crash at that point, the stored resourceVersion lets the next run detect the restore again.
+// After a crash, the stored resourceVersion must let the next run detect the restore.
 func TestNothingOfAnotherHistoryIsStored(t *testing.T) {
 	for _, bookmark := range []bool{true, false} {
 		bubble(t, func(g *rig) {
@@ -282,7 +281,7 @@ func TestNothingOfAnotherHistoryIsStored(t *testing.T) {
 }
 
 // TestSeveralChangesAtOneVersion checks that all events at one resourceVersion are delivered. kube-apiserver never
-// sends two; others may.
+// sends two; other servers may.
 func TestSeveralChangesAtOneVersion(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")

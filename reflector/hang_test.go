@@ -11,10 +11,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// TestHangingResourcesDoNotHurtOthers cites kubernetes#101078 and issue 38: the conversion webhook of half of 60
-// resources does not answer, so that their requests fail after 30 s. The test checks that the others are live nearly as
-// soon as without them: after a start, after a lost connection, and after a restart of the API server. Before, two
-// lists that hung stopped every resource that had not synced, for minutes.
+// TestHangingResourcesDoNotHurtOthers checks kubernetes#101078 and issue 38: the conversion webhook of half of 60
+// resources does not answer, so that their requests fail after 30 s. All other resources must be live nearly as soon as
+// without them: after a start, a lost connection, and a restart of the API server.
 func TestHangingResourcesDoNotHurtOthers(t *testing.T) {
 	broken := apierrors.NewInternalError(errors.New("conversion webhook failed: context deadline exceeded"))
 	const all, hanging = 60, 30
@@ -22,7 +21,7 @@ func TestHangingResourcesDoNotHurtOthers(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			hang := func(m *member) {
 				m.answers(func(ctx context.Context) error {
-					trace := httptrace.ContextClientTrace(ctx) // reports a connection, as net/http does
+					trace := httptrace.ContextClientTrace(ctx) // trace reports a connection, as net/http does
 					trace.GetConn("")
 					trace.GotConn(httptrace.GotConnInfo{})
 					select {

@@ -16,10 +16,11 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// hook is an Options.Verify that hangs or panics in its first calls.
 type hook struct {
-	bad      atomic.Int32 // number of the next calls that hang or panic
-	panics   bool         // true: these calls panic; false: they hang
+	// bad is the number of the next calls that hang or panic.
+	bad atomic.Int32
+	// panics is true if these calls panic, and false if they hang.
+	panics   bool
 	calls    atomic.Int32
 	released chan struct{}
 }
@@ -41,7 +42,6 @@ func (h *hook) call() {
 	<-h.released
 }
 
-// options returns reflector options with this function as Verify.
 func (h *hook) options() reflector.Options {
 	return reflector.Options{Verify: func(context.Context, time.Time) (reflector.Reason, error) {
 		h.call()
@@ -49,7 +49,6 @@ func (h *hook) options() reflector.Options {
 	}}
 }
 
-// end ends the run, and checks that Run returns within callWait.
 func (g *rig) end() {
 	g.t.Helper()
 	begun := time.Now()
@@ -89,7 +88,6 @@ func TestHooksThatHang(t *testing.T) {
 	})
 }
 
-// TestHookThatNeverReturns checks that calls of Verify that never return do not pile up.
 func TestHookThatNeverReturns(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -110,7 +108,6 @@ func TestHookThatNeverReturns(t *testing.T) {
 	})
 }
 
-// TestHooksThatPanic checks that a panic is an error like any other, with ReallyCrash off.
 func TestHooksThatPanic(t *testing.T) {
 	defer func(was bool) { utilruntime.ReallyCrash = was }(utilruntime.ReallyCrash)
 	utilruntime.ReallyCrash = false
@@ -128,7 +125,6 @@ func TestHooksThatPanic(t *testing.T) {
 	})
 }
 
-// badStop is a watch whose method Stop never returns or panics.
 type badStop struct {
 	watch.Interface
 	h *hook

@@ -11,8 +11,8 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// TestLeftOutComesLast checks that an object that the sink could not store is delivered again after the server's
-// present state and before Synced. Clients of an earlier process may know any state so far, without the object.
+// TestLeftOutComesLast checks that an object of Checkpoint.LeftOut is delivered after the server's present state and
+// before Synced. Clients of an earlier process may know any state so far, without the object.
 func TestLeftOutComesLast(t *testing.T) {
 	for name, c := range map[string]struct {
 		meanwhile func(s *server)
@@ -44,14 +44,13 @@ func TestLeftOutComesLast(t *testing.T) {
 	}
 }
 
-// leftOut returns the checkpoint of a sink that could not store the first state of an object.
 func leftOut(key string) *reflector.Checkpoint {
 	return &reflector.Checkpoint{ResourceVersion: "101", LeftOut: []entry.ObjectRef{{Key: key, UID: "uid-1",
 		ResourceVersion: "101"}}}
 }
 
-// TestManyLeftOut checks that the watch does not count as lost if fetching the objects that the sink could not store
-// takes longer than the watch's time-out.
+// TestManyLeftOut checks that the watch does not count as lost if fetching the objects of Checkpoint.LeftOut takes
+// longer than the watch's time-out.
 func TestManyLeftOut(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(100)
@@ -80,8 +79,8 @@ func TestManyLeftOut(t *testing.T) {
 	})
 }
 
-// TestLeftOutOverdue checks that Status.Err no longer shows ErrOverdue once the request for an object that the sink
-// could not store has returned.
+// TestLeftOutOverdue checks that Status.Err no longer shows ErrOverdue once the request for an object of
+// Checkpoint.LeftOut has returned.
 func TestLeftOutOverdue(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")

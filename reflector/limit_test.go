@@ -22,7 +22,6 @@ import (
 	requests "github.com/larder-dev/larder/reflector/internal/request"
 )
 
-// link is a ListerWatcher with slow answers. If an answer takes longer than its request's time-out, it is lost.
 type link struct {
 	*server
 	perObject func() time.Duration
@@ -41,7 +40,6 @@ func (l link) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtim
 	}
 }
 
-// limits returns the limit of each page request so far.
 func (g *rig) limits() (limits []int64) {
 	for _, r := range g.s.seen() {
 		if !r.Watch && !r.probe() {
@@ -58,7 +56,6 @@ func (g *rig) wantLimits(want ...int64) {
 	}
 }
 
-// TestFirstPages checks that the first pages of a run are small, and that the next list starts with the last limit.
 func TestFirstPages(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(6000)
@@ -115,7 +112,6 @@ func cutErrors() map[string]error {
 	}
 }
 
-// refusals returns errors that do not depend on the size of the answer.
 func refusals() map[string]error {
 	all := transportErrors()
 	// Answers that break off depend on the size; a 400 restarts the list.
@@ -129,7 +125,6 @@ func refusals() map[string]error {
 	return all
 }
 
-// TestIsCut checks which errors mean that a smaller page might arrive.
 func TestIsCut(t *testing.T) {
 	for name, err := range cutErrors() {
 		if !requests.Cut(fmt.Errorf("list things: %w", err)) {
@@ -197,7 +192,6 @@ func TestFirstPageCut(t *testing.T) {
 	})
 }
 
-// TestPagesAlwaysCut checks that only a few pages break off on a link that cuts off every long answer.
 func TestPagesAlwaysCut(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(2000)
@@ -229,7 +223,6 @@ func TestPagesAlwaysCut(t *testing.T) {
 	})
 }
 
-// TestPagesOfLargeObjects checks that a page aims at 16 MiB, not at a number of objects.
 func TestPagesOfLargeObjects(t *testing.T) {
 	bubble(t, func(g *rig) {
 		large := strings.Repeat("x", 100<<10)

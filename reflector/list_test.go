@@ -19,14 +19,12 @@ import (
 	requests "github.com/larder-dev/larder/reflector/internal/request"
 )
 
-// fill creates n objects, from a/00 on.
 func (g *rig) fill(n int) {
 	for i := range n {
 		g.s.put(fmt.Sprintf("a/%02d", i), "1")
 	}
 }
 
-// atPage runs f before the server answers the n-th page request (from 1). f may return an error as the answer.
 func (g *rig) atPage(n int, f func() error) {
 	seen := 0
 	g.s.onList = func(r request) (runtime.Object, error) {
@@ -40,7 +38,6 @@ func (g *rig) atPage(n int, f func() error) {
 	}
 }
 
-// count returns how many lines of the sink's log begin with prefix.
 func count(lines []string, prefix string) (n int) {
 	for _, l := range lines {
 		if strings.HasPrefix(l, prefix) {
@@ -77,7 +74,7 @@ func TestPages(t *testing.T) {
 	})
 }
 
-// TestOnePageAhead checks that the next page, and no further one, is fetched while the sink is storing a page.
+// TestOnePageAhead checks that only the next page is fetched while the Sink is storing a page.
 func TestOnePageAhead(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(50)
@@ -112,7 +109,8 @@ func TestServerIgnoresLimit(t *testing.T) {
 	})
 }
 
-// TestErrorsOfPages checks that a failed page is requested again, or a smaller one, and that the list does not restart.
+// TestErrorsOfPages checks that a failed page is requested again, or a smaller page, and that the list does not
+// restart.
 func TestErrorsOfPages(t *testing.T) {
 	for name, fault := range transportErrors() {
 		if apierrors.IsBadRequest(fault) {
@@ -137,7 +135,7 @@ func TestErrorsOfPages(t *testing.T) {
 				g.converged()
 				pages := 3
 				if requests.Cut(fault) {
-					pages = 5 // pages of 10, 2, 4, 8 and 1 objects
+					pages = 5 // the pages have 10, 2, 4, 8 and 1 objects
 				}
 				if st := g.r.Status(); st.Pages != pages+3 || st.Err != nil || len(g.errs) != 3 {
 					t.Errorf("status %+v, errors %v", st, g.errs)
@@ -151,7 +149,6 @@ func TestErrorsOfPages(t *testing.T) {
 	}
 }
 
-// TestErrorsOfTheFirstPage checks that the sink is not called for a list whose first page fails.
 func TestErrorsOfTheFirstPage(t *testing.T) {
 	faults := transportErrors()
 	for k, v := range deniedErrors() {
@@ -185,7 +182,6 @@ func TestErrorsOfTheFirstPage(t *testing.T) {
 	}
 }
 
-// TestTokenIsNoGood checks that the list starts again if the server refuses its continue token and offers no other one.
 func TestTokenIsNoGood(t *testing.T) {
 	faults := map[string]error{
 		"410 without a token": apierrors.NewResourceExpired("no"),
@@ -214,8 +210,8 @@ func TestTokenIsNoGood(t *testing.T) {
 	}
 }
 
-// TestRelistDuringAList checks that a list that Relist requests during another list follows it, without waiting for a
-// watch that is still being opened.
+// TestRelistDuringAList checks that a list that Relist requests during another list follows that list, without waiting
+// for a watch that is still being opened.
 func TestRelistDuringAList(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(15)
@@ -236,8 +232,8 @@ func TestRelistDuringAList(t *testing.T) {
 	})
 }
 
-// TestStopWhileListing checks that Run returns during a page request, during the wait for a retry and during a watch
-// request, and leaves no goroutine.
+// TestStopWhileListing checks that Run returns during a page request, the wait for a retry and a watch request, and
+// leaves no goroutine.
 func TestStopWhileListing(t *testing.T) {
 	for name, setup := range map[string]func(g *rig){
 		"a page hangs": func(g *rig) {
@@ -267,8 +263,7 @@ func TestStopWhileListing(t *testing.T) {
 	}
 }
 
-// TestVersionsOfItemsDoNotCount checks that the sink receives the list's resourceVersion, not the resourceVersion of an
-// item.
+// TestVersionsOfItemsDoNotCount checks that the Sink receives the list's resourceVersion, not that of an item.
 func TestVersionsOfItemsDoNotCount(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -281,8 +276,7 @@ func TestVersionsOfItemsDoNotCount(t *testing.T) {
 	})
 }
 
-// TestListOfStraysOnly checks that a list is aborted and retried if all of its objects are of an unexpected type or
-// scope, and that the Status shows it.
+// TestListOfStraysOnly checks that a list is aborted and retried if all its objects are of an unexpected type or scope.
 func TestListOfStraysOnly(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.onList = func(r request) (runtime.Object, error) {
@@ -306,8 +300,8 @@ func TestListOfStraysOnly(t *testing.T) {
 	})
 }
 
-// TestStraysOfAList checks a list with objects of an unexpected type or scope. The other objects are delivered, and the
-// sink receives no resourceVersion until a list has only expected objects.
+// TestStraysOfAList checks that the Sink receives no resourceVersion from a list with objects of an unexpected type or
+// scope, but the other objects.
 func TestStraysOfAList(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -355,8 +349,8 @@ func TestRetryAfterOfABrokenList(t *testing.T) {
 }
 
 // TestTokenIsAlwaysRefused checks that a server that refuses every continue token, and offers no other, is listed in
-// one answer, as by client-go's pager. Before, the same pages were requested again and again. Servers that keep their
-// history in a database answer a token of a compacted revision with another code than 410. Issue 38.
+// one answer, as by client-go's pager. Servers that keep their history in a database answer a token of a compacted
+// revision with another code than 410. Issue 38.
 func TestTokenIsAlwaysRefused(t *testing.T) {
 	for name, fault := range map[string]error{
 		"410": apierrors.NewResourceExpired("no"),

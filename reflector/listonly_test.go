@@ -17,7 +17,7 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// denyWatches makes the server refuse watches with err from now on, and cuts the open ones.
+// denyWatches makes the server refuse watches with err from now on, and cuts the open watches.
 func (g *rig) denyWatches(err error) {
 	g.s.mu.Lock()
 	g.s.onWatch = func(context.Context, request) (watch.Interface, error) { return nil, err }
@@ -25,14 +25,12 @@ func (g *rig) denyWatches(err error) {
 	g.s.cut(nil)
 }
 
-// allowWatches makes the server accept watches again after denyWatches.
 func (g *rig) allowWatches() {
 	g.s.mu.Lock()
 	defer g.s.mu.Unlock()
 	g.s.onWatch = nil
 }
 
-// listTimes returns a slice to which the time of each list's first page request is appended.
 func (g *rig) listTimes() *[]time.Time {
 	var times []time.Time
 	g.s.onList = func(r request) (runtime.Object, error) {
@@ -44,8 +42,8 @@ func (g *rig) listTimes() *[]time.Time {
 	return &times
 }
 
-// TestListOnly checks that a resource that can be listed and not watched is listed again every 30 to 60 seconds, as
-// client-go does. Before, the first list was the last one. Issue 37.
+// TestListOnly checks that a resource that can be listed and not watched is listed every 30 to 60 seconds, as by
+// client-go. Issue 37.
 func TestListOnly(t *testing.T) {
 	for name, fault := range deniedErrors() {
 		t.Run(name, func(t *testing.T) {
@@ -77,8 +75,8 @@ func TestListOnly(t *testing.T) {
 	}
 }
 
-// TestListOnlyAge checks a list over a slow link, without a watch beside it: its objects count as old as the request
-// for its first page. Before, they counted as of the end of the list. Issue 37.
+// TestListOnlyAge checks that the objects of a slow list without a watch beside it count as old as the request for its
+// first page. Issue 37.
 func TestListOnlyAge(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(30)
@@ -87,7 +85,7 @@ func TestListOnlyAge(t *testing.T) {
 		var slow atomic.Bool
 		g.s.onList = func(r request) (runtime.Object, error) {
 			if r.probe() {
-				g.s.other(1) // advances the server, so that no probe confirms the stored objects
+				g.s.other(1) // other advances the server, so that no probe confirms the stored objects
 				return nil, nil
 			}
 			if r.Continue == "" {
@@ -115,8 +113,8 @@ func TestListOnlyAge(t *testing.T) {
 	})
 }
 
-// TestListsAreDeniedToo checks a resource whose lists are also denied, such as a deleted custom resource: it does not
-// count as listed, and is resumed once it is served again. Issue 38, G.
+// TestListsAreDeniedToo checks that a resource whose lists are also denied, such as a deleted custom resource, is
+// resumed once it is served again. Issue 38, G.
 func TestListsAreDeniedToo(t *testing.T) {
 	for name, fault := range deniedErrors() {
 		t.Run(name, func(t *testing.T) {
@@ -150,7 +148,6 @@ func TestListsAreDeniedToo(t *testing.T) {
 	}
 }
 
-// TestListOnlyForAWhile checks that a resource that can be watched again is resumed without a list.
 func TestListOnlyForAWhile(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -193,7 +190,6 @@ func TestListOnlyAfterARestart(t *testing.T) {
 	})
 }
 
-// TestNeitherListedNorWatched checks that Status.ListOnly is false for a resource whose lists are denied too.
 func TestNeitherListedNorWatched(t *testing.T) {
 	bubble(t, func(g *rig) {
 		denied := apierrors.NewForbidden(things, "", errors.New("no"))
@@ -221,7 +217,6 @@ func TestNeitherListedNorWatched(t *testing.T) {
 	})
 }
 
-// TestListOnlyIsSpread checks that RelistSpread also delays the lists of a resource that cannot be watched.
 func TestListOnlyIsSpread(t *testing.T) {
 	bubble(t, func(g *rig) {
 		times := g.listTimes()
@@ -236,8 +231,8 @@ func TestListOnlyIsSpread(t *testing.T) {
 	})
 }
 
-// TestListOnlyWithoutResourceVersion checks a server whose lists have no resourceVersion, such as metrics.k8s.io: lists
-// follow at the same interval, and no watch is tried between two of them.
+// TestListOnlyWithoutResourceVersion checks a server whose lists have no resourceVersion, such as metrics.k8s.io: no
+// watch is tried between two lists.
 func TestListOnlyWithoutResourceVersion(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.noListRV = true
@@ -261,9 +256,9 @@ func TestListOnlyWithoutResourceVersion(t *testing.T) {
 	})
 }
 
-// TestListOnlyByMetadata checks that lists of a resource that cannot be watched are made by metadata where that pays:
-// only changed objects are fetched. Without a watch the list is the state at one resourceVersion only if no fetched
-// object has changed meanwhile; otherwise whole objects are listed.
+// TestListOnlyByMetadata checks that a resource that cannot be watched is listed by metadata where that pays. Without a
+// watch the list is the state at one resourceVersion only if no fetched object has changed meanwhile; otherwise whole
+// objects are listed.
 func TestListOnlyByMetadata(t *testing.T) {
 	bubble(t, func(g *rig) {
 		meta := &metadata{s: g.s}

@@ -13,8 +13,8 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// TestLive checks the calls of OnLive for each way in which a connection may end. A watch that ends and is followed by
-// another as usual causes none.
+// TestLive checks the calls of OnLive for each way in which a connection may end. A watch that ends at its time-out and
+// is followed by another causes no call.
 func TestLive(t *testing.T) {
 	for name, tt := range map[string]struct {
 		do   func(g *rig)
@@ -83,7 +83,6 @@ func TestLive(t *testing.T) {
 	}
 }
 
-// TestLiveAfterSynced checks that Status.Live is false until Sink.Synced has returned, and in the state Drain.
 func TestLiveAfterSynced(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")

@@ -21,9 +21,9 @@ func TestRoutineReconnectIsCheap(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
 		g.start(reflector.Options{})
-		for range 130 { // 65 minutes, with watches of five to ten minutes each
+		for range 130 {
 			g.sleep(30 * time.Second)
-			g.s.other(1) // a change of another resource, so that the server sends bookmarks
+			g.s.other(1) // the change of another resource makes the server send bookmarks
 		}
 		g.s.put("a/x", "2") // the event shows that the last watch works
 		g.sleep(time.Millisecond)
@@ -62,8 +62,8 @@ func TestAtMostFiveLookups(t *testing.T) {
 	})
 }
 
-// TestLookupsThatCannotWork checks that the reflector turns off the rewind check, and otherwise works as usual, if
-// single objects cannot be requested.
+// TestLookupsThatCannotWork checks that the reflector only turns off the rewind check if single objects cannot be
+// requested.
 func TestLookupsThatCannotWork(t *testing.T) {
 	setups := map[string]func(s *server){
 		"the field selector is overwritten": func(s *server) { s.fixedSelector = "metadata.namespace=a" },
@@ -131,8 +131,8 @@ func TestVerifyHook(t *testing.T) {
 	})
 }
 
-// TestLookupAheadOfTheProbe checks that a looked-up object whose resourceVersion is above the probe's does not look
-// like a restored server.
+// TestLookupAheadOfTheProbe checks that a looked-up object above the probed resourceVersion does not look like a
+// restored server.
 func TestLookupAheadOfTheProbe(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -164,8 +164,8 @@ func TestLookupAheadOfTheProbe(t *testing.T) {
 	})
 }
 
-// TestVerifyBeforeAList checks that the reason that Options.Verify returns replaces the reason of a list that is due,
-// if only Verify's reason requires that every stored object is replaced.
+// TestVerifyBeforeAList checks that the reason that Options.Verify returns replaces the reason of a due list, if only
+// Verify's reason requires that every stored object is replaced.
 func TestVerifyBeforeAList(t *testing.T) {
 	tests := []struct {
 		due, verify, want reflector.Reason

@@ -32,7 +32,6 @@ func (m *model) cutNeighbour() {
 	m.neighbour.s.cut(m.statusError())
 }
 
-// stick makes the next requests ignore the end of their context.
 func (m *model) stick() {
 	n := rapid.IntRange(1, 2).Draw(m.t, "n")
 	m.s.mu.Lock()
@@ -40,11 +39,8 @@ func (m *model) stick() {
 	m.stuck, m.wasStuck = n, true
 }
 
-// stuckTime is the duration of a request that ignores the end of its context.
 const stuckTime = 7 * time.Minute
 
-// checkNeighbour checks that the faults of this reflector's server have not affected the second reflector on the same
-// Limiter.
 func (m *model) checkNeighbour() {
 	n := m.neighbour
 	if n == nil {
@@ -57,7 +53,6 @@ func (m *model) checkNeighbour() {
 	n.stop()
 }
 
-// slotsAreFree checks that a run that has ended has returned its permissions to the Limiter.
 func (m *model) slotsAreFree() {
 	if m.l == nil {
 		return

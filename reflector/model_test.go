@@ -19,7 +19,7 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// model is the state of a random test of one scripted server, one reflector and one sink.
+// model is the state of a random test of one scripted server, one reflector and one Sink.
 type model struct {
 	// denied is true once the server has answered 403. After a denied watch, lists for ReasonListOnly are allowed.
 	denied bool
@@ -34,22 +34,22 @@ type model struct {
 	lostHistory, rewinds int
 	n                    int
 	// probed is the lowest resourceVersion that the server had when it answered a probe since the last Synced. Synced
-	// must not be called below it.
+	// must not be called below probed.
 	probed string
 	// muted is true if the server has sent no bookmarks for some time, so that Synced may be called at an older state.
 	muted bool
-	// l is Options.Limiter; nil if there is none. dialErr is the error of requests while the server does not listen.
+	// dialErr is the error of requests while the server does not listen.
 	l       *limiter.Limiter
 	dialErr error
-	// stuck is how many of the next requests ignore the end of their context. wasStuck is true once there was one.
+	// stuck is how many of the next requests ignore the end of their context. wasStuck is true once stuck was not 0.
 	stuck    int
 	wasStuck bool
 	// neighbour is a second reflector that uses the same Limiter. It has its own server, which never fails.
 	neighbour *rig
 }
 
-// TestModel checks the invariants under random faults of the server. The sink always holds the server's state at the
-// sink's resourceVersion, ends up with the server's state, and is listed only if it cannot be resumed.
+// TestModel checks under random faults of the server that the Sink always holds the server's state at the Sink's
+// resourceVersion, ends up with the server's state, and is listed only if it cannot be resumed.
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rapid.SyncTest(t, func(t *rapid.T) {
@@ -74,7 +74,7 @@ func (m *model) run() {
 	m.m.onSynced = func(rv string) {
 		m.s.mu.Lock()
 		defer m.s.mu.Unlock()
-		if m.s.view != nil { // an event of another shard reaches the sink only with the next bookmark
+		if m.s.view != nil { // an event of another shard reaches the Sink only with the next bookmark
 			rv = maxRV(rv, m.r.Status().ResourceVersion)
 		}
 		if !m.muted && below(rv, m.probed) {
@@ -96,7 +96,6 @@ func (m *model) run() {
 	m.end()
 }
 
-// draw draws the properties of the server and the options of the reflector.
 func (m *model) draw() {
 	m.s.expireInBand = rapid.Bool().Draw(m.t, "410 in band")
 	m.o.PageSize = rapid.SampledFrom([]int64{2, 5, 2000}).Draw(m.t, "page size")
@@ -121,7 +120,6 @@ func (m *model) draw() {
 	m.drawConnection()
 }
 
-// action is one random event of the test, such as a write, a fault or a restart.
 type action struct {
 	name string
 	f    func()
@@ -154,7 +152,6 @@ func (m *model) actions() []action {
 	}
 }
 
-// end repairs all faults, waits, and checks that the sink has the server's state.
 func (m *model) end() {
 	m.quiesce()
 	m.converged()
@@ -165,10 +162,9 @@ func (m *model) end() {
 	m.stop()
 	m.checkNeighbour()
 	m.slotsAreFree()
-	time.Sleep(stuckTime) // until the requests that ignore their context have returned
+	time.Sleep(stuckTime) // by then the requests that ignore their context have returned
 }
 
-// fault returns the error of the next request; nil if it is answered.
 func (m *model) fault() error {
 	m.s.mu.Lock()
 	defer m.s.mu.Unlock()
@@ -189,13 +185,11 @@ func (m *model) fault() error {
 	return err
 }
 
-// cut ends the open watch, with err as an ERROR event if it is not nil.
 func (m *model) cut(err *apierrors.StatusError) {
 	m.broken()
 	m.s.cut(err)
 }
 
-// mute makes the open watch silent until the reflector replaces it.
 func (m *model) mute() {
 	m.broken()
 	m.s.mute()
@@ -212,7 +206,6 @@ func (m *model) setDown(down bool) {
 	m.down = down
 }
 
-// slow sets a function that runs after a list was made and before it is answered.
 func (m *model) slow(f func(request)) {
 	m.s.mu.Lock()
 	defer m.s.mu.Unlock()
@@ -280,7 +273,7 @@ func (m *model) compact() {
 	m.s.compact()
 }
 
-// again restarts the reflector on the same sink. The expected numbers of lists and restores continue.
+// again restarts the reflector on the same Sink. The expected numbers of lists and restores continue.
 func (m *model) again() {
 	m.reasons()
 	m.stop()
@@ -293,8 +286,8 @@ func (m *model) again() {
 	m.start(m.o)
 }
 
-// rewind restores a backup of the server after the sink has stored an object that the backup lacks. Nothing changes
-// that object again, so the reflector must detect the restore.
+// rewind restores a backup of the server after the Sink has stored an object that the backup lacks. That object does
+// not change again, so the reflector must detect the restore.
 func (m *model) rewind() {
 	m.quiesce()
 	m.rewinds++
@@ -320,7 +313,7 @@ func (m *model) rewind() {
 	m.converged()
 }
 
-// quiesce repairs all faults and waits until nothing changes any more.
+// quiesce repairs all faults and waits until no state changes any more.
 func (m *model) quiesce() {
 	m.s.mu.Lock()
 	m.stuck, m.down, m.faults, m.s.noBookmarks, m.s.afterList = 0, false, nil, false, nil
@@ -329,7 +322,7 @@ func (m *model) quiesce() {
 	m.sleep(12*time.Minute + stuckTime)
 }
 
-// prefix checks that the sink's objects are the server's objects at the sink's resourceVersion.
+// prefix checks that the Sink's objects are the server's objects at the Sink's resourceVersion.
 func (m *model) prefix() {
 	rv, got := m.m.at()
 	if rv == "" {
@@ -340,13 +333,12 @@ func (m *model) prefix() {
 	}
 }
 
-// reasons checks that each list had a cause in this test, by its Reason.
 func (m *model) reasons() {
 	synctest.Wait()
 	st := m.r.Status()
 	for reason, n := range st.Relists {
 		switch {
-		case reason == reflector.ReasonOpenAPI: // one of the random actions requests a list for this reason
+		case reason == reflector.ReasonOpenAPI: // a random action requests a list for this reason
 		case reason == reflector.ReasonListOnly && m.denied:
 		case reason == reflector.ReasonExpired && m.lostHistory+m.rewinds > 0:
 		case (reason == reflector.ReasonAhead || reason == reflector.ReasonRewound) && n <= m.rewinds:

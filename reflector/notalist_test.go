@@ -20,7 +20,6 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// counted is a Sink that counts its calls and items.
 type counted struct {
 	reflector.Sink
 	began, pages, items, synced atomic.Int32
@@ -42,12 +41,13 @@ func (c *counted) Bookmark(context.Context, string) error                       
 func (c *counted) Event(context.Context, watch.EventType, runtime.Object, string) error { return nil }
 
 // TestAnswerIsNoList checks that an answer without items (from a proxy, say) is an error that names its kind, and
-// deletes nothing. Before, the dynamic client's answer counted as an empty list. kubernetes#132926, issue 38. An answer
-// with items is a list of any kind: custom resources have their own listKind.
+// deletes nothing. kubernetes#132926, issue 38. An answer with items is a list of any kind: custom resources have their
+// own listKind.
 func TestAnswerIsNoList(t *testing.T) {
 	for name, tt := range map[string]struct {
-		body  string
-		items int32 // number of items; -1 if the answer is not a list
+		body string
+		// items is the number of items; -1 if the answer is not a list.
+		items int32
 	}{
 		"a table":             {`{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"9"},"rows":[]}`, -1},
 		"a status":            {`{"kind":"Status","apiVersion":"v1","metadata":{"resourceVersion":"9"},"status":"Success"}`, -1},

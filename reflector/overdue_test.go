@@ -15,11 +15,12 @@ import (
 )
 
 // TestOverdue checks that Status and OnError report a request that does not return after its time-out, OnError once per
-// request, and that everything continues when it returns. (issue 3)
+// request, and that the reflector continues when the request returns. (issue 3)
 func TestOverdue(t *testing.T) {
 	for name, tt := range map[string]struct {
 		stuck func(r request) bool
-		held  bool // true if the sink has the objects of an earlier list
+		// held is true if the Sink has the objects of an earlier list.
+		held  bool
 		texts []string
 	}{
 		"the first page":   {stuck: func(r request) bool { return !r.Watch && !r.probe() }, texts: []string{"failed to list "}},
@@ -70,8 +71,7 @@ func TestOverdue(t *testing.T) {
 	}
 }
 
-// wantOverdue checks that OnError received ErrOverdue once for each of the calls whose error contains one of these
-// texts.
+// wantOverdue checks that OnError received ErrOverdue once for each call whose error contains one of the texts.
 func (g *rig) wantOverdue(texts []string) {
 	g.t.Helper()
 	if len(g.errs) != len(texts) {
@@ -92,7 +92,6 @@ func (g *rig) wantOverdue(texts []string) {
 	}
 }
 
-// startOn runs a new reflector that lists and watches with lw.
 func (g *rig) startOn(lw cache.ListerWatcherWithContext, o reflector.Options) {
 	o.OnError = func(_ context.Context, err error) {
 		g.s.mu.Lock()
@@ -108,7 +107,7 @@ func (g *rig) startOn(lw cache.ListerWatcherWithContext, o reflector.Options) {
 }
 
 // TestOverdueInAQuietWatch checks a silent watch whose probe does not return in time. When the probe returns, it shows
-// that nothing was missed.
+// that no event was missed.
 func TestOverdueInAQuietWatch(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(1)

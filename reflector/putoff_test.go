@@ -57,7 +57,8 @@ func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 type served struct {
 	*server
 	client rest.Interface
-	raw    bool // the body is read by DoRaw, whose error for a broken body has no text of its own
+	// raw is true if DoRaw reads the body. DoRaw's error for a broken body has no text of its own.
+	raw bool
 
 	mu     sync.Mutex
 	limits []int64
@@ -82,7 +83,6 @@ func (s *served) ListWithContext(ctx context.Context, o metav1.ListOptions) (run
 	return s.server.ListWithContext(ctx, o)
 }
 
-// restClient returns a REST client of an HTTP server with the handler serve, and a function that stops both.
 func restClient(t *testing.T, qps float32, serve http.HandlerFunc) (client rest.Interface, end func()) {
 	p := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
 	api := &http.Server{Handler: serve}
@@ -105,9 +105,9 @@ func restClient(t *testing.T, qps float32, serve http.HandlerFunc) (client rest.
 	}
 }
 
-// TestPutOff checks that a 429 with Retry-After does not shrink the next page. client-go's REST client waits for it
-// until the request's time-out, and it says nothing about the size of a page. An answer that breaks off or does not
-// arrive may be too large, and does shrink it.
+// TestPutOff checks that a 429 with Retry-After does not shrink the next page: client-go's REST client waits for it
+// until the request's time-out. An answer that breaks off or does not arrive may be too large, and does shrink the
+// page.
 func TestPutOff(t *testing.T) {
 	putOff := func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Retry-After", "20")

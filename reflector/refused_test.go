@@ -22,7 +22,7 @@ import (
 const compacted = "rpc error: code = OutOfRange desc = etcdserver: mvcc: required revision has been compacted"
 
 // refusedErrors returns the answers with which servers refuse a watch from a compacted resourceVersion, and other
-// answers without a known remedy. Three of them in a row cause a list.
+// answers without a known remedy. Three of these answers in a row cause a list.
 func refusedErrors() map[string]*apierrors.StatusError {
 	return map[string]*apierrors.StatusError{
 		"500":     apierrors.NewInternalError(errors.New(compacted)),
@@ -73,8 +73,8 @@ func (g *rig) refuseBelow(rv int, err error, inBand bool) {
 }
 
 // TestRefusedWatch checks that the contents do not stay stale if a watch is refused with another code than 410. kine,
-// dqlite and the API servers on them answer a compacted resourceVersion with such codes. Before, the same watch was
-// requested endlessly, even after restarts. k3s-io/k3s#1290, canonical/microk8s#5386, issue 38.
+// dqlite and the API servers on them answer a compacted resourceVersion with other codes. k3s-io/k3s#1290,
+// canonical/microk8s#5386, issue 38.
 func TestRefusedWatch(t *testing.T) {
 	for name, fault := range refusedErrors() {
 		for _, inBand := range []bool{false, true} {
@@ -104,8 +104,8 @@ func TestRefusedWatch(t *testing.T) {
 	}
 }
 
-// TestRefusedWatchAfterARestart checks that a restarted reflector whose watch is refused calls Synced by a list, even
-// if the server has not moved on: the program waits for it.
+// TestRefusedWatchAfterARestart checks that a restarted reflector whose watch is refused lists, even if the server's
+// resourceVersion is unchanged: the program waits for Synced.
 func TestRefusedWatchAfterARestart(t *testing.T) {
 	for name, compares := range map[string]bool{"compares": true, "probes": false} {
 		for _, moved := range []bool{false, true} {
@@ -140,8 +140,7 @@ func TestRefusedWatchAfterARestart(t *testing.T) {
 	}
 }
 
-// TestRefusedWatchOfTheFuture checks a server that refuses a watch from a resourceVersion above its own. The reflector
-// finds out that the server is behind, and lists.
+// TestRefusedWatchOfTheFuture checks a server that refuses a watch from a resourceVersion above its own.
 func TestRefusedWatchOfTheFuture(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -166,7 +165,7 @@ func TestRefusedWatchOfTheFuture(t *testing.T) {
 	})
 }
 
-// TestRefusedWatchOfAQuietResource checks that refused watches cause no list while a probe shows that nothing was
+// TestRefusedWatchOfAQuietResource checks that refused watches cause no list while a probe shows that no event was
 // missed.
 func TestRefusedWatchOfAQuietResource(t *testing.T) {
 	bubble(t, func(g *rig) {
@@ -235,8 +234,8 @@ func TestRefusedForAWhile(t *testing.T) {
 	})
 }
 
-// TestTransportErrorsCauseNoList checks that cut connections and a server that is away for a time cause no list,
-// however often that happens and however far the server moves on.
+// TestTransportErrorsCauseNoList checks that cut connections and outages of the server cause no list, however far the
+// server's resourceVersion advances.
 func TestTransportErrorsCauseNoList(t *testing.T) {
 	for name, fault := range temporaryErrors() {
 		for _, inBand := range []bool{false, true} {
@@ -264,7 +263,6 @@ func TestTransportErrorsCauseNoList(t *testing.T) {
 	}
 }
 
-// TestCutWatchesCauseNoList checks that watches that are accepted and cut at once cause no list.
 func TestCutWatchesCauseNoList(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -286,8 +284,7 @@ func TestCutWatchesCauseNoList(t *testing.T) {
 	})
 }
 
-// TestRefusedWatchWithoutAProbe checks that refused watches cause no list while the probe of the server's
-// resourceVersion is not answered. A list follows once it is answered.
+// TestRefusedWatchWithoutAProbe checks that refused watches cause no list until a probe is answered.
 func TestRefusedWatchWithoutAProbe(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -338,8 +335,8 @@ func TestWatchIsNeverServed(t *testing.T) {
 	})
 }
 
-// TestRefusedWatchWithOpaqueVersions checks a refused watch on a server whose resourceVersions cannot be compared: any
-// different resourceVersion counts as higher.
+// TestRefusedWatchWithOpaqueVersions checks that any different resourceVersion counts as higher if resourceVersions
+// cannot be compared.
 func TestRefusedWatchWithOpaqueVersions(t *testing.T) {
 	bubble(t, func(g *rig) {
 		rv := "a"
@@ -372,8 +369,8 @@ func TestRefusedWatchWithOpaqueVersions(t *testing.T) {
 	})
 }
 
-// TestRefusedFold checks a list by metadata whose watch is refused. Objects change while they are fetched, so the list
-// cannot end without a watch; then whole objects are listed.
+// TestRefusedFold checks that whole objects are listed if a list by metadata cannot end, because its watch is refused
+// and objects change while they are fetched.
 func TestRefusedFold(t *testing.T) {
 	faults := map[string]error{}
 	for name, fault := range refusedErrors() {
@@ -388,7 +385,7 @@ func TestRefusedFold(t *testing.T) {
 				o := reflector.Options{PageSize: 20, ListMetadata: (&metadata{s: g.s}).list}
 				g.fill(60)
 				g.start(o)
-				g.onFetch(func(n int, key string) error { // the objects change whenever one is fetched
+				g.onFetch(func(n int, key string) error { // the objects change whenever one of them is fetched
 					g.s.put(key, fmt.Sprint("later ", n))
 					return nil
 				})

@@ -51,13 +51,14 @@ func (d *stuckLister) wait(r request) {
 	}
 }
 
-// TestStuckListerWatcher checks that Run ends although a request ignores the end of its context, and that the result is
-// dropped if it arrives later.
+// TestStuckListerWatcher checks that Run ends although a request ignores the end of its context, and that a late result
+// is dropped.
 func TestStuckListerWatcher(t *testing.T) {
 	for name, tt := range map[string]struct {
 		stuck func(r request) bool
-		held  bool // true if the sink has the objects of an earlier list
-		n     int32
+		// held is true if the Sink has the objects of an earlier list.
+		held bool
+		n    int32
 	}{
 		"the first page":     {stuck: func(r request) bool { return !r.Watch && !r.probe() }, n: 1},
 		"the second page":    {stuck: func(r request) bool { return r.Continue != "" }, n: 1},
@@ -79,7 +80,7 @@ func TestStuckListerWatcher(t *testing.T) {
 				done := make(chan error, 1)
 				r := reflector.New(d, g.m, reflector.Options{PageSize: 10})
 				go func() { done <- r.Run(ctx) }()
-				time.Sleep(10 * time.Minute) // longer than any time-out: the reflector keeps waiting for the request
+				time.Sleep(10 * time.Minute) // ten minutes are longer than any time-out: the reflector keeps waiting for the request
 				synctest.Wait()
 				if n := d.held.Load(); n != tt.n {
 					t.Errorf("%d requests wait before the end, want %d", n, tt.n)
@@ -108,7 +109,6 @@ func TestStuckListerWatcher(t *testing.T) {
 	}
 }
 
-// TestListerWatcherPanics checks that a panic is an error like any other, with ReallyCrash off.
 func TestListerWatcherPanics(t *testing.T) {
 	defer func(was bool) { utilruntime.ReallyCrash = was }(utilruntime.ReallyCrash)
 	utilruntime.ReallyCrash = false

@@ -13,28 +13,27 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// tb has the methods that testing.T and rapid.T have in common.
 type tb interface {
 	Helper()
 	Errorf(format string, args ...any)
 	Fatalf(format string, args ...any)
 }
 
-// rig is a reflector on a scripted server and a sink in memory, in a synctest bubble.
+// rig is a reflector on a scripted server and a Sink in memory, in a synctest bubble.
 type rig struct {
-	t      tb
-	s      *server
-	m      *memory
-	r      *reflector.Reflector
-	errs   []error
-	live   []bool // arguments of the calls of OnLive
+	t    tb
+	s    *server
+	m    *memory
+	r    *reflector.Reflector
+	errs []error
+	// live has the arguments of the calls of OnLive.
+	live   []bool
 	cancel context.CancelFunc
 	done   chan error
 	// lwHangs is true if every page request but the first hangs until its context ends.
 	lwHangs bool
 }
 
-// hanging is a ListerWatcher whose second page request hangs.
 type hanging struct{ *server }
 
 func (h hanging) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
@@ -46,7 +45,7 @@ func (h hanging) ListWithContext(ctx context.Context, o metav1.ListOptions) (run
 	return h.server.ListWithContext(ctx, o)
 }
 
-// start runs a new reflector. After a call of stop it acts as a restart on the same sink.
+// start runs a new reflector. After a call of stop it acts as a restart on the same Sink.
 func (g *rig) start(o reflector.Options) {
 	g.t.Helper()
 	onError := o.OnError
@@ -98,7 +97,6 @@ func (g *rig) stop() {
 	g.countersAgree()
 }
 
-// countersAgree checks that the Status counts as many requests as the scripted server has received.
 func (g *rig) countersAgree() {
 	g.t.Helper()
 	st := g.r.Status()
@@ -109,7 +107,6 @@ func (g *rig) countersAgree() {
 	}
 }
 
-// restart stops the reflector, clears the logs of sink and server, runs change, and starts a new reflector.
 func (g *rig) restart(change func(), o reflector.Options) {
 	g.t.Helper()
 	g.stop()
@@ -122,7 +119,6 @@ func (g *rig) restart(change func(), o reflector.Options) {
 	g.start(o)
 }
 
-// sleep advances the fake time.
 func (g *rig) sleep(d time.Duration) {
 	g.barrier()
 	time.Sleep(d)
@@ -137,7 +133,6 @@ func (g *rig) barrier() {
 	defer g.s.mu.Unlock()
 }
 
-// converged fails the test unless the sink has exactly the server's objects.
 func (g *rig) converged() {
 	g.t.Helper()
 	if !g.m.equal(g.s) {

@@ -21,9 +21,8 @@ func (g *rig) beforeWatch(n int, do func() error) {
 	}
 }
 
-// TestRewoundBetweenWatches checks that a restore of the server is detected between a watch that ended at its time-out
-// and the next watch, which is accepted two seconds later. The newest object was written again since the restore and
-// proves nothing; an older object does.
+// TestRewoundBetweenWatches checks that a restore of the server between two watches is detected. The newest object was
+// written again since the restore and proves nothing; an older object does.
 func TestRewoundBetweenWatches(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -51,8 +50,8 @@ func TestRewoundBetweenWatches(t *testing.T) {
 	})
 }
 
-// TestRewoundAndPastUs checks a watch that sends an event of a restored server before the look-ups have detected the
-// restore. The event is not delivered.
+// TestRewoundAndPastUs checks that an event of a restored server is not delivered before the look-ups have detected the
+// restore.
 func TestRewoundAndPastUs(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -73,8 +72,6 @@ func TestRewoundAndPastUs(t *testing.T) {
 	})
 }
 
-// TestEventOfAnotherObjectIsNotDelivered checks an event whose object replaces a stored one without a DELETED event
-// between them.
 func TestEventOfAnotherObjectIsNotDelivered(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -91,9 +88,8 @@ func TestEventOfAnotherObjectIsNotDelivered(t *testing.T) {
 	})
 }
 
-// TestListOfARewoundServer checks a list after a 410 from a server that was restored from a backup meanwhile. No object
-// can be looked up before the list. So the list itself detects the restore, and another list that replaces every stored
-// object follows.
+// TestListOfARewoundServer checks that a list after a 410 detects that the server was restored from a backup, since no
+// object can be looked up before the list. A second list then replaces every stored object.
 func TestListOfARewoundServer(t *testing.T) {
 	for name, after := range map[string]struct {
 		change func(s *server)
@@ -110,7 +106,7 @@ func TestListOfARewoundServer(t *testing.T) {
 				g.s.put("a/y", "lost")
 				g.start(reflector.Options{})
 				g.restart(func() {
-					g.beforeWatch(1, func() error { // after the probe was answered
+					g.beforeWatch(1, func() error { // the probe was answered before
 						g.s.restore(b)
 						after.change(g.s)
 						return apierrors.NewResourceExpired("too old")
@@ -127,15 +123,13 @@ func TestListOfARewoundServer(t *testing.T) {
 	}
 }
 
-// TestWatchesLastFiveToTenMinutes checks that the time-outs of watches are random, so that a fleet's watches do not end
-// together.
 func TestWatchesLastFiveToTenMinutes(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
 		g.start(reflector.Options{})
 		for range 24 * 60 {
 			g.sleep(time.Minute)
-			g.s.other(1) // a change of another resource, so that the server sends bookmarks
+			g.s.other(1) // the change of another resource makes the server send bookmarks
 		}
 		var least, most int64 = 1 << 62, 0
 		for _, r := range g.s.seen() {

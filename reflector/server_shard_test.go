@@ -14,8 +14,8 @@ import (
 var half = sharding.NewSelector(sharding.ShardRangeRequirement{Key: "object.metadata.uid", Start: "0x0000000000000000",
 	End: "0x8000000000000000"})
 
-// newUID returns the next UID: derived from the counter s.uid, or, if the server has shards, a hash of it that is
-// spread like real UIDs.
+// newUID returns the next UID: derived from the counter s.uid, or, if the server has shards, a hash that is spread like
+// real UIDs.
 func (s *server) newUID() types.UID {
 	plain := fmt.Sprintf("uid-%d", s.uid)
 	if s.view == nil {
@@ -24,7 +24,6 @@ func (s *server) newUID() types.UID {
 	return types.UID(fmt.Sprintf("%x", sha256.Sum256([]byte(plain)))[:32])
 }
 
-// viewed reports whether an object belongs to the reflector's shard.
 func (s *server) viewed(cm *corev1.ConfigMap) bool {
 	if s.view == nil {
 		return true
@@ -33,7 +32,6 @@ func (s *server) viewed(cm *corev1.ConfigMap) bool {
 	return ok && err == nil
 }
 
-// sends reports whether the server sends the object to the reflector, depending on whether it supports shards.
 func (s *server) sends(cm *corev1.ConfigMap) bool { return !s.supportsShards || s.viewed(cm) }
 
 // nextIn chooses the UID of the next created object: in the reflector's shard if view is true, otherwise in another

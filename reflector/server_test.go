@@ -21,24 +21,22 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// request is one list or watch request as the scripted server received it.
 type request struct {
 	Watch bool
 	metav1.ListOptions
-	// N is the number of earlier requests.
 	N int
 }
 
 func (r request) probe() bool { return !r.Watch && r.Limit == 1 }
 
-// past is one event in the server's history.
 type past struct {
 	rv  int
 	typ watch.EventType
-	obj *corev1.ConfigMap // the object after the event, with rv as its resourceVersion
+	// obj is the object after the event, with rv as its resourceVersion.
+	obj *corev1.ConfigMap
 }
 
-// server is a scripted API server for ConfigMaps, a ListerWatcher without HTTP. Like the real one it has a history,
+// server is a scripted API server for ConfigMaps, a ListerWatcher without HTTP. Like an API server it has a history,
 // snapshots for continue tokens, time-outs, and bookmarks.
 type server struct {
 	mu      sync.Mutex
@@ -46,27 +44,26 @@ type server struct {
 	uid     int
 	objects map[string]*corev1.ConfigMap
 	history []past
-	// ledger is the complete history of events; compactions do not shorten it. Tests compare with it.
+	// ledger is the complete history of events; compactions do not shorten it.
 	ledger []past
-	// floor is the resourceVersion of the last compaction: a watch from below it receives a 410.
+	// floor is the resourceVersion of the last compaction: a watch from below floor receives a 410.
 	floor int
 	// snapshots maps a resourceVersion to the objects at that time, for requests with a continue token.
 	snapshots map[int][]*corev1.ConfigMap
 	watches   []*openWatch
 	requests  []request
 
-	// The behaviour that a test can set:
-	noBookmarks  bool // never sends bookmarks
-	ignoreLimit  bool
-	expireInBand bool // a watch from below floor receives its 410 as an ERROR event after 200, as from kube-apiserver
-	noListRV     bool // lists have no resourceVersion
+	noBookmarks bool
+	ignoreLimit bool
+	// expireInBand: a watch from below floor receives its 410 as an ERROR event after 200, as from kube-apiserver.
+	expireInBand bool
+	noListRV     bool
 	// onList and onWatch, if set, may return the answer in the server's place.
-	onList  func(r request) (runtime.Object, error)
-	onWatch func(ctx context.Context, r request) (watch.Interface, error)
-	// afterList, if set, is called after the server has made a list and before it answers.
+	onList    func(r request) (runtime.Object, error)
+	onWatch   func(ctx context.Context, r request) (watch.Interface, error)
 	afterList func(r request)
-	// view is the reflector's shard; state and stateAt contain only its objects. With supportsShards the server applies it
-	// to requests, and otherwise ignores it. It must be set before objects are put, since it spreads their UIDs.
+	// view is the reflector's shard; state and stateAt contain only objects of the shard. With supportsShards the
+	// server applies view to requests. view must be set before objects are put, since it spreads their UIDs.
 	view           sharding.Selector
 	supportsShards bool
 	// fixedSelector, if set, replaces the field selector of requests, as the tweak function of some ListerWatchers
@@ -79,7 +76,6 @@ func newServer() *server {
 		expireInBand: true}
 }
 
-// put creates or updates an object and returns its resourceVersion.
 func (s *server) put(key, value string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,7 +100,6 @@ func (s *server) put(key, value string) string {
 	return cm.ResourceVersion
 }
 
-// remove deletes an object.
 func (s *server) remove(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -149,8 +144,8 @@ func (s *server) compact() {
 	s.snapshots = map[int][]*corev1.ConfigMap{}
 }
 
-// backup is a copy of the server's state, like an etcd backup. restore returns the server to it and ends every watch;
-// later events belong to another history.
+// backup is a copy of the server's state, like an etcd backup. restore returns the server to that state and ends every
+// watch; later events belong to another history.
 type backup struct {
 	rv      int
 	objects map[string]*corev1.ConfigMap
@@ -181,7 +176,6 @@ func (s *server) restore(b backup) {
 	s.cut(nil)
 }
 
-// state returns the server's objects by key, each with UID, resourceVersion and value.
 func (s *server) state() map[string]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -194,7 +188,6 @@ func (s *server) state() map[string]string {
 	return m
 }
 
-// stateAt returns the server's objects at the resourceVersion rv, in the form of state.
 func (s *server) stateAt(rv string) map[string]string {
 	at, _ := strconv.Atoi(rv)
 	s.mu.Lock()
@@ -219,7 +212,6 @@ func digest(cm *corev1.ConfigMap) string {
 	return fmt.Sprintf("%s %s %s", cm.UID, cm.ResourceVersion, cm.Data["v"])
 }
 
-// counts returns the numbers of lists, probes and watches, as Status counts them.
 func (s *server) counts() (lists, probes, watches int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -244,14 +236,12 @@ func (s *server) log(r request) request {
 	return r
 }
 
-// seen returns the requests that the server has received.
 func (s *server) seen() []request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.requests)
 }
 
-// ListWithContext implements cache.ListerWatcherWithContext.
 func (s *server) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 	r := s.log(request{ListOptions: o})
 	if s.onList != nil {
@@ -323,7 +313,6 @@ func (s *server) list(r request) (runtime.Object, error) {
 	return l, nil
 }
 
-// cacheLocked returns the answer from the watch cache, if that is as new as the request demands.
 func (s *server) cacheLocked(notOlderThan string) (at int, all []*corev1.ConfigMap, err error) {
 	at = s.rv
 	if wanted, _ := strconv.Atoi(notOlderThan); wanted > at {
@@ -362,7 +351,6 @@ func expiredToken(token string) error {
 	return err
 }
 
-// errRefused is the client's error while the server does not listen.
 var errRefused = errors.New("dial tcp: connection refused")
 
 func asJSON(v any) string {

@@ -12,17 +12,19 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// openWatch is one open watch of the scripted server: a queue of events, and a goroutine that sends them.
 type openWatch struct {
-	s       *server
-	ctx     context.Context
-	cancel  context.CancelFunc
-	result  chan watch.Event
-	queue   []*watch.Event // guarded by s.mu
-	ended   bool           // guarded by s.mu; no more events will follow
-	kick    chan struct{}
-	mute    bool // guarded by s.mu; the connection is half-open, so nothing is sent
-	bookRV  int  // guarded by s.mu; the resourceVersion of the last message, or at the start of the watch
+	s      *server
+	ctx    context.Context
+	cancel context.CancelFunc
+	result chan watch.Event
+	queue  []*watch.Event
+	// ended is true if no more events will follow. s.mu guards queue, ended, mute and bookRV.
+	ended bool
+	kick  chan struct{}
+	// mute is true if the connection is half-open, so nothing is sent.
+	mute bool
+	// bookRV is the resourceVersion of the last message, or at the start of the watch.
+	bookRV  int
 	timeout time.Duration
 }
 
@@ -30,7 +32,6 @@ func (w *openWatch) Stop() { w.cancel() }
 
 func (w *openWatch) ResultChan() <-chan watch.Event { return w.result }
 
-// run sends the queued events, and bookmarks, until the watch's time-out.
 func (w *openWatch) run() {
 	defer close(w.result)
 	defer w.cancel()
@@ -77,7 +78,6 @@ func (w *openWatch) run() {
 	}
 }
 
-// take returns the first event in the queue, or nil. ended is true if no more events will follow.
 func (w *openWatch) take() (*watch.Event, bool) {
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()
@@ -107,7 +107,6 @@ func (w *openWatch) pushLocked(ev watch.Event) {
 	}
 }
 
-// bookmark sends a bookmark if the resourceVersion has advanced since the last message or the start of the watch.
 func (s *server) bookmark(w *openWatch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,7 +118,6 @@ func (s *server) bookmark(w *openWatch) {
 		Object: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{ResourceVersion: strconv.Itoa(s.rv)}}})
 }
 
-// withoutEvents runs change without sending its events to the open watches.
 func (s *server) withoutEvents(change func()) {
 	s.mu.Lock()
 	watches := s.watches
@@ -150,7 +148,6 @@ func (s *server) cut(err *apierrors.StatusError) {
 	s.watches = nil
 }
 
-// mute makes every open watch half-open: it stays open and sends nothing.
 func (s *server) mute() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,7 +157,6 @@ func (s *server) mute() {
 	s.watches = nil
 }
 
-// WatchWithContext implements cache.ListerWatcherWithContext.
 func (s *server) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 	r := s.log(request{Watch: true, ListOptions: o})
 	if s.onWatch != nil {

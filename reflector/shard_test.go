@@ -16,15 +16,12 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// sharded returns options for a reflector of the shard half. supported says whether the server supports shard
-// selectors.
 func (g *rig) sharded(supported bool, o reflector.Options) reflector.Options {
 	g.s.view, g.s.supportsShards = half, supported
 	o.Shard = half
 	return o
 }
 
-// create creates an object in the reflector's shard if ours is true, or in another shard otherwise.
 func (g *rig) create(ours bool, key string) {
 	g.s.nextIn(ours)
 	g.s.put(key, "1")
@@ -37,7 +34,7 @@ func (g *rig) wantUnsharded(want bool) {
 	}
 }
 
-// TestShard checks that the sink holds exactly the objects of its shard, whether or not the server supports the
+// TestShard checks that the Sink holds exactly the objects of its shard, whether or not the server supports the
 // selector.
 func TestShard(t *testing.T) {
 	for _, supported := range []bool{true, false} {
@@ -55,7 +52,7 @@ func TestShard(t *testing.T) {
 						g.s.put(key, value)
 					}
 					for i := range 5 {
-						// A recreated object has another UID, so about half of them move to another shard.
+						// A recreated object has another UID, so about half of the objects move to another shard.
 						g.s.put(fmt.Sprintf("a/%02d", 5*i), value)
 					}
 				}
@@ -83,8 +80,8 @@ func TestShard(t *testing.T) {
 	}
 }
 
-// TestForeignEvents checks that no event of another shard is delivered, deletions included, and that the stream
-// advances.
+// TestForeignEvents checks that no event of another shard is delivered, deletions included, and that the watch's
+// resourceVersion advances.
 func TestForeignEvents(t *testing.T) {
 	bubble(t, func(g *rig) {
 		o := g.sharded(false, reflector.Options{})
@@ -105,7 +102,7 @@ func TestForeignEvents(t *testing.T) {
 		g.sleep(time.Minute)
 		g.wantLog("BOOKMARK 106")
 		g.m.forget()
-		// The object is recreated in another shard, and then in this one.
+		// The object is recreated in another shard, and then in the reflector's shard.
 		g.s.remove("a/x")
 		g.create(false, "a/x")
 		g.s.put("a/x", "2")
@@ -130,8 +127,8 @@ func TestForeignEvents(t *testing.T) {
 	})
 }
 
-// TestForeignEventsOfAList checks events of other shards during a list. They advance the watch beside the list, so that
-// the list ends after them. The objects of their keys are taken from the pages.
+// TestForeignEventsOfAList checks that events of other shards advance the watch beside a list. The objects of their
+// keys are taken from the pages.
 func TestForeignEventsOfAList(t *testing.T) {
 	bubble(t, func(g *rig) {
 		o := g.sharded(false, reflector.Options{PageSize: 10})
@@ -160,8 +157,8 @@ func TestForeignEventsOfAList(t *testing.T) {
 	})
 }
 
-// TestGuardOfAShard checks that an object that has moved to another shard counts as deleted in this one. If no DELETED
-// event explains that, the server was restored from a backup.
+// TestGuardOfAShard checks that an object that has moved to another shard counts as deleted. Without a DELETED event
+// for it, the server was restored from a backup.
 func TestGuardOfAShard(t *testing.T) {
 	for _, supported := range []bool{true, false} {
 		for _, rewound := range []bool{false, true} {
@@ -198,7 +195,7 @@ func TestGuardOfAShard(t *testing.T) {
 }
 
 // TestListOfAnotherShard checks that a list with only objects of other shards counts as an empty shard if there are few
-// objects, and as the list of another shard if there are many.
+// objects, and otherwise as the list of another shard.
 func TestListOfAnotherShard(t *testing.T) {
 	for _, n := range []int{5, 200} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
@@ -240,8 +237,8 @@ func TestListOfAnotherShard(t *testing.T) {
 	}
 }
 
-// TestBusyForeigners checks that many events about a few objects of other shards, during a list, do not make the list
-// look like the list of another shard.
+// TestBusyForeigners checks that many events about a few objects of other shards do not make a list look like the list
+// of another shard.
 func TestBusyForeigners(t *testing.T) {
 	bubble(t, func(g *rig) {
 		o := g.sharded(false, reflector.Options{PageSize: 2})
@@ -311,7 +308,6 @@ func TestEmptyPages(t *testing.T) {
 	})
 }
 
-// TestShardIsSupportedLater checks that Status.Unsharded is cleared by the first list without objects of other shards.
 func TestShardIsSupportedLater(t *testing.T) {
 	bubble(t, func(g *rig) {
 		o := g.sharded(false, reflector.Options{})

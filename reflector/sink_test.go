@@ -18,21 +18,19 @@ import (
 
 var errSinkClosed = errors.New("the sink is closed")
 
-// memory is a Sink that keeps the objects in memory, and records violations of the contract of Sink by the reflector.
+// memory is a Sink that keeps the objects in memory, and collects violations of the contract of Sink by the reflector.
 type memory struct {
-	mu      sync.Mutex
-	rv      string
-	objects map[string]*corev1.ConfigMap
-	// replace has the objects of the list in progress; nil if there is none.
-	replace map[string]*corev1.ConfigMap
-	touched map[string]bool
-	log     []string
-	synced  int
-	broken  []string
-	closed  bool
-	cp      *reflector.Checkpoint // if set, the method Checkpoint returns it
-	relist  reflector.Reason
-	// checkpoints counts the calls of Checkpoint.
+	mu          sync.Mutex
+	rv          string
+	objects     map[string]*corev1.ConfigMap
+	replace     map[string]*corev1.ConfigMap
+	touched     map[string]bool
+	log         []string
+	synced      int
+	broken      []string
+	closed      bool
+	cp          *reflector.Checkpoint
+	relist      reflector.Reason
 	checkpoints int
 	onPage      func()
 	onSynced    func(rv string)
@@ -67,7 +65,7 @@ func (m *memory) note(format string, args ...any) {
 	m.log = append(m.log, fmt.Sprintf(format, args...))
 }
 
-// move checks that the stream's resourceVersion never decreases.
+// move checks that the delivered resourceVersion never decreases.
 func (m *memory) move(rv string) {
 	if rv == "" {
 		return
@@ -221,7 +219,6 @@ func (m *memory) Synced(context.Context) error {
 	return nil
 }
 
-// at returns the sink's resourceVersion and objects, read under one lock.
 func (m *memory) at() (string, map[string]string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -57,7 +57,7 @@ func (m *fullSink) EndReplace(ctx context.Context, rv string) error {
 	return m.memory.EndReplace(ctx, rv)
 }
 
-// TestSlotIsReleased checks that other reflectors can list while one list waits to retry a page, and while a sink
+// TestSlotIsReleased checks that other reflectors can list while one list waits to retry a page, and while a Sink
 // blocks in Page.
 func TestSlotIsReleased(t *testing.T) {
 	for _, what := range []string{"retry", "sink"} {
@@ -102,8 +102,6 @@ func TestSlotIsReleased(t *testing.T) {
 	}
 }
 
-// TestSlotIsReleasedWhileTheSinkIsFull checks that the permission to list is released while any method of the sink
-// blocks.
 func TestSlotIsReleasedWhileTheSinkIsFull(t *testing.T) {
 	for _, where := range []string{"BeginReplace", "Page", "Known", "Event", "EndReplace"} {
 		t.Run(where, func(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// TestRelistSpread checks that the list after a 410 waits for a random time up to RelistSpread, if the sink has
+// TestRelistSpread checks that the list after a 410 waits for a random time up to RelistSpread, if the Sink has
 // contents to serve.
 func TestRelistSpread(t *testing.T) {
 	const spread = time.Hour
@@ -48,7 +48,6 @@ func TestRelistSpread(t *testing.T) {
 	}
 }
 
-// lose compacts the server's history, so that the watch receives a 410.
 func (g *rig) lose() {
 	g.s.put("a/y", "1")
 	g.s.compact()
@@ -76,7 +75,6 @@ func TestNoSpreadAtTheStart(t *testing.T) {
 	})
 }
 
-// TestSpreadEnds checks that Reflector.Relist, and the end of the context, end the random wait of RelistSpread.
 func TestSpreadEnds(t *testing.T) {
 	for _, how := range []string{"Relist", "stop"} {
 		bubble(t, func(g *rig) {
@@ -97,8 +95,8 @@ func TestSpreadEnds(t *testing.T) {
 	}
 }
 
-// TestShortSpread checks that the back-off of lists also holds with a short RelistSpread: a server whose history is
-// always too short is not listed endlessly.
+// TestShortSpread checks that a server whose history is always too short is not listed endlessly with a short
+// RelistSpread.
 func TestShortSpread(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")

@@ -20,10 +20,8 @@ import (
 // thin is a ListerWatcher behind a link of 56 kbit/s: an answer or an event arrives when its last byte has arrived.
 type thin struct{ *server }
 
-// perMillisecond is the bandwidth of a link of 56 kbit/s, in bytes per millisecond.
 const perMillisecond = 7
 
-// carry waits for the transfer of size bytes, or until ctx ends.
 func (l thin) carry(ctx context.Context, size int) error {
 	select {
 	case <-ctx.Done():
@@ -78,7 +76,6 @@ func (w *thinWatch) run(ctx context.Context, l thin) {
 	}
 }
 
-// fillLarge creates n objects of the given size.
 func (g *rig) fillLarge(n, size int) {
 	body := strings.Repeat("x", size)
 	for i := range n {
@@ -86,7 +83,7 @@ func (g *rig) fillLarge(n, size int) {
 	}
 }
 
-// large fails the test unless the sink has exactly the server's objects. Its message omits their contents.
+// large fails the test unless the Sink has exactly the server's objects. Its message omits their contents.
 func (g *rig) large() {
 	g.t.Helper()
 	if !g.m.equal(g.s) {
@@ -114,7 +111,6 @@ func TestThinList(t *testing.T) {
 	})
 }
 
-// TestThinListOfSmallerObjects checks that few requests time out until the page size fits the link.
 func TestThinListOfSmallerObjects(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fillLarge(80, 100<<10)
@@ -141,8 +137,8 @@ func (l hasty) ListWithContext(ctx context.Context, o metav1.ListOptions) (runti
 	return list, err
 }
 
-// TestThinListCutByTheServer checks a server that ends its answers before two large objects have arrived. These objects
-// are fetched one by one, by the names in a list of metadata; smaller objects are listed in pages again.
+// TestThinListCutByTheServer checks that two large objects are fetched one by one if the server ends its answers before
+// both have arrived. Smaller objects are listed in pages again.
 func TestThinListCutByTheServer(t *testing.T) {
 	const large, before = 25, 10
 	for name, small := range map[string]int{"at once": 0, "in the middle": before} {
@@ -174,8 +170,8 @@ func TestThinListCutByTheServer(t *testing.T) {
 	}
 }
 
-// TestThinListOfWhatDoesNotCome checks an object that takes longer than the server allows for an answer. It is
-// requested until it arrives, with and without lists of metadata, and the Status shows that.
+// TestThinListOfWhatDoesNotCome checks that an object that takes longer than the server allows for an answer is
+// requested until it arrives, and that the Status shows that.
 func TestThinListOfWhatDoesNotCome(t *testing.T) {
 	for _, byMetadata := range []bool{false, true} {
 		t.Run(fmt.Sprintf("metadata %v", byMetadata), func(t *testing.T) {
@@ -201,8 +197,8 @@ func TestThinListOfWhatDoesNotCome(t *testing.T) {
 	}
 }
 
-// TestThinWatch checks an event whose transfer takes longer than a watch may be silent: the server sends it twice, but
-// not endlessly. The look-up of its object also takes longer than a request's time-out. Later events arrive as usual.
+// TestThinWatch checks that the server sends an event twice, but not endlessly, if its transfer takes longer than a
+// watch may be silent. The look-up of its object takes longer than a request's time-out.
 func TestThinWatch(t *testing.T) {
 	for _, drained := range []bool{true, false} {
 		t.Run(fmt.Sprintf("drained %v", drained), func(t *testing.T) {
@@ -236,8 +232,7 @@ func TestThinWatch(t *testing.T) {
 	}
 }
 
-// TestThinFold checks an event that arrives during a list of several pages and whose transfer takes longer than a watch
-// may be silent.
+// TestThinFold checks an event during a list whose transfer takes longer than a watch may be silent.
 func TestThinFold(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(30)
@@ -260,8 +255,7 @@ func TestThinFold(t *testing.T) {
 	})
 }
 
-// TestThinResume checks a resume whose requests (the server's resourceVersion and single objects) take longer than a
-// request's time-out.
+// TestThinResume checks a resume whose probe and look-ups take longer than a request's time-out.
 func TestThinResume(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fillLarge(3, 1<<20)
@@ -278,8 +272,8 @@ func TestThinResume(t *testing.T) {
 	})
 }
 
-// TestThinResumeCutByTheServer checks a resume on a server that ends the answers to the probe and the look-ups. The
-// rewind check is turned off, and the Status shows that.
+// TestThinResumeCutByTheServer checks that the rewind check is turned off, and shown in the Status, if the server ends
+// the answers to the probe and the look-ups.
 func TestThinResumeCutByTheServer(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fillLarge(3, 600<<10)
@@ -300,7 +294,7 @@ func TestThinResumeCutByTheServer(t *testing.T) {
 }
 
 // TestThinResumeByMetadata checks that a resume requests only the metadata of single objects: an object that is too
-// large for the link does not delay the resume, and a restored server is still detected.
+// large for the link does not delay the resume.
 func TestThinResumeByMetadata(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fillLarge(3, 600<<10)

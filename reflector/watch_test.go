@@ -44,8 +44,8 @@ func TestShortWatchesBackOff(t *testing.T) {
 	})
 }
 
-// TestEarlyEndOfAHealthyWatch checks a watch that ends before its time-out. The next one follows after a random wait,
-// so that a fleet is spread, and with look-ups, since the server may be another one. The end is never an error.
+// TestEarlyEndOfAHealthyWatch checks that a random wait and look-ups follow a watch that ends before its time-out: a
+// fleet must be spread, and the next server may be another server.
 func TestEarlyEndOfAHealthyWatch(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -68,7 +68,7 @@ func TestEarlyEndOfAHealthyWatch(t *testing.T) {
 	})
 }
 
-// TestDeadConnection checks that a half-open watch is replaced once the server has moved on.
+// TestDeadConnection checks that a half-open watch is replaced once the server's resourceVersion has changed.
 func TestDeadConnection(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -91,7 +91,6 @@ func TestDeadConnection(t *testing.T) {
 	})
 }
 
-// TestSilenceIsNotDeath checks that a silent watch of an idle server stays open after a probe.
 func TestSilenceIsNotDeath(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -120,7 +119,7 @@ func TestSilenceWithoutBookmarks(t *testing.T) {
 	})
 }
 
-// TestSlowSink checks that the time in which the sink blocks does not count as silence of the server.
+// TestSlowSink checks that the time in which the Sink blocks does not count as silence of the server.
 func TestSlowSink(t *testing.T) {
 	bubble(t, func(g *rig) {
 		slow := &slowSink{memory: g.m}
@@ -137,7 +136,7 @@ func TestSlowSink(t *testing.T) {
 		g.s.other(1)
 		g.s.put("a/y", "1")
 		g.s.put("a/z", "1")
-		g.sleep(250 * time.Second) // longer than a watch may be silent
+		g.sleep(250 * time.Second) // 250 seconds are longer than a watch may be silent
 		if st := g.r.Status(); st.Watches != 1 || st.Probes != 0 {
 			t.Errorf("status %+v", st)
 		}
@@ -147,7 +146,6 @@ func TestSlowSink(t *testing.T) {
 	})
 }
 
-// slowSink takes two minutes for an event.
 type slowSink struct{ *memory }
 
 func (s *slowSink) Event(ctx context.Context, t watch.EventType, obj runtime.Object, rv string) error {
@@ -159,7 +157,7 @@ func (s *slowSink) Event(ctx context.Context, t watch.EventType, obj runtime.Obj
 	return s.memory.Event(ctx, t, obj, rv)
 }
 
-// TestOddEvents checks that events with an unexpected object or type are skipped, and do not advance the stream's
+// TestOddEvents checks that events with an unexpected object or type are skipped, and do not advance the delivered
 // resourceVersion.
 func TestOddEvents(t *testing.T) {
 	bubble(t, func(g *rig) {
@@ -231,7 +229,7 @@ func TestRelistBeforeRun(t *testing.T) {
 		go func() { g.done <- g.r.Run(ctx) }()
 		synctest.Wait()
 		g.wantLog("BEGIN CodecChanged", "PAGE 1", "END 101", "SYNCED")
-		if g.m.checkpoints != 2 { // one call for each of the two runs
+		if g.m.checkpoints != 2 { // each of the two runs calls Checkpoint once
 			t.Errorf("%d checkpoints", g.m.checkpoints)
 		}
 		g.stop()
@@ -277,8 +275,6 @@ func TestSinkCloses(t *testing.T) {
 	})
 }
 
-// TestOpaqueVersions checks that a server whose resourceVersions cannot be compared is listed at every start, and at no
-// other time.
 func TestOpaqueVersions(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.noListRV = true

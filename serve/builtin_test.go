@@ -32,7 +32,6 @@ func mirrorOne(t *testing.T, st *store.Store, gvr schema.GroupVersionResource, i
 	mirrorObjects(t, c, u)
 }
 
-// one returns an object named "one" of the given kind.
 func one(kind schema.GroupVersionKind) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(kind)
@@ -42,7 +41,6 @@ func one(kind schema.GroupVersionKind) *unstructured.Unstructured {
 	return u
 }
 
-// mirrorObjects replaces the objects in the stored collection c with the given objects.
 func mirrorObjects(t *testing.T, c *store.Collection, objects ...runtime.Object) {
 	t.Helper()
 	list, err := c.BeginReplace(t.Context(), store.ReplaceOptions{})
@@ -67,7 +65,6 @@ func handlerOf(t *testing.T, fill func(*store.Store)) http.Handler {
 	return h
 }
 
-// getFrom returns the response to a GET.
 func getFrom(h http.Handler, path, accept string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodGet, path, nil)
 	if accept != "" {
@@ -79,7 +76,7 @@ func getFrom(h http.Handler, path, accept string) *httptest.ResponseRecorder {
 }
 
 // TestItemsOfBuiltInKinds checks that, as in kube-apiserver, list items have apiVersion and kind for custom resources,
-// but not for built-in kinds, even if client-go does not know the kind. Single objects and events always have both.
+// but not for built-in kinds, even if client-go does not know the kind.
 func TestItemsOfBuiltInKinds(t *testing.T) {
 	type expected struct {
 		kind string
@@ -103,7 +100,7 @@ func TestItemsOfBuiltInKinds(t *testing.T) {
 	})
 	for gvr, k := range kinds {
 		t.Run(gvr.Resource, func(t *testing.T) {
-			t.Parallel() // parallel, since a watch lasts a second
+			t.Parallel() // the subtests are parallel, since a watch lasts a second
 			path := "/apis/" + gvr.Group + "/" + gvr.Version + "/" + gvr.Resource
 			if gvr.Group == "" {
 				path = "/api/v1/" + gvr.Resource
@@ -147,8 +144,8 @@ func TestItemsOfBuiltInKinds(t *testing.T) {
 	}
 }
 
-// TestExtensionKinds checks that CustomResourceDefinitions and APIServices are served as built-in kinds, not as custom
-// resources, although client-go lacks their Go types.
+// TestExtensionKinds checks that CustomResourceDefinitions and APIServices are served as built-in kinds, although
+// client-go lacks their Go types.
 func TestExtensionKinds(t *testing.T) {
 	h := handlerOf(t, func(st *store.Store) {
 		mirrorOne(t, st, schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1",
@@ -181,7 +178,7 @@ func TestExtensionKinds(t *testing.T) {
 }
 
 // TestListKind checks that lists of a custom resource have the listKind of its CustomResourceDefinition, since
-// generated clients accept no other. Lists of metadata and Tables have their own kinds.
+// generated clients accept no other.
 func TestListKind(t *testing.T) {
 	h := handlerOf(t, func(st *store.Store) {
 		mirrorOne(t, st, schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "gadgets"},

@@ -11,8 +11,8 @@ import (
 	"github.com/larder-dev/larder/internal/facts"
 )
 
-// TestDiscoveryOfNewDocuments checks that discovery changes as soon as the store has new documents of the API server,
-// not only after a minute.
+// TestDiscoveryOfNewDocuments checks that discovery changes as soon as the store has new discovery documents of the API
+// server, not only after a minute.
 func TestDiscoveryOfNewDocuments(t *testing.T) {
 	w := newWorld(t, nil)
 	version := func() string {

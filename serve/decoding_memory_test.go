@@ -20,14 +20,14 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// stuck is a client that reads nothing until free is closed. begun is closed when the server first writes to it.
+// stuck is a client that reads nothing until free is closed. begun is closed when the server first writes to the
+// client.
 type stuck struct {
 	*httptest.ResponseRecorder
 	once        sync.Once
 	begun, free chan struct{}
 }
 
-// Write implements http.ResponseWriter.
 func (s *stuck) Write(data []byte) (int, error) {
 	s.once.Do(func() { close(s.begun) })
 	<-s.free
@@ -39,7 +39,7 @@ func (s *stuck) Write(data []byte) (int, error) {
 type hostileWorld struct {
 	handler *serve.Handler
 	memory  *serve.Memory
-	schema  int // size of the schema in bytes
+	schema  int
 }
 
 func newHostileWorld(t *testing.T, budget int64) *hostileWorld {
@@ -88,8 +88,7 @@ func newHostileWorld(t *testing.T, budget int64) *hostileWorld {
 	return w
 }
 
-// while sends a request, and calls fn while the response waits for its client, which does not read. It returns the
-// response.
+// while sends a request, and calls fn while the response waits for its client, which does not read.
 func (w *hostileWorld) while(path, accept string, fn func()) *httptest.ResponseRecorder {
 	client := &stuck{ResponseRecorder: httptest.NewRecorder(), begun: make(chan struct{}), free: make(chan struct{})}
 	r := httptest.NewRequest(http.MethodGet, path, nil)
@@ -124,7 +123,7 @@ func TestRenderedMemory(t *testing.T) {
 }
 
 // TestDecodingTakesMemory checks that memory is acquired from the budget before a schema, or an object that takes much
-// memory to decode, is read. Earlier, a page of such objects took 100 MB but had acquired 2 MB (issue 37).
+// memory to decode, is read (issue 37).
 func TestDecodingTakesMemory(t *testing.T) {
 	w := newHostileWorld(t, 16<<20)
 	slow := func(fn func()) func() {
@@ -146,7 +145,7 @@ func TestDecodingTakesMemory(t *testing.T) {
 	}
 	check(http.StatusOK)()
 	five := check(http.StatusTooManyRequests)
-	for range 5 { // together they acquire 10 MiB, and 6 MiB are free
+	for range 5 { // five requests acquire 10 MiB, and 6 MiB are free
 		five = slow(five)
 	}
 	five()

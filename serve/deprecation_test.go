@@ -31,10 +31,11 @@ func TestDeprecated(t *testing.T) {
 	)
 	for _, tt := range []struct {
 		name, version string
-		relic         string // the deprecation warning in the CustomResourceDefinition
-		endpoints     string
-		flows         string
-		relics        string
+		// relic is the deprecation warning in the CustomResourceDefinition.
+		relic     string
+		endpoints string
+		flows     string
+		relics    string
 	}{
 		{"newest", `{"major":"1","minor":"36"}`, `use "new" relics`, oldEndpoints, oldFlows, oldRelics},
 		{"just deprecated", `{"major":"1","minor":"33+"}`, "", oldEndpoints, oldFlows, ""},

@@ -15,20 +15,18 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// listsOnly is an authorizer that allows only what an informer needs: list and watch.
 type listsOnly struct{}
 
 func (listsOnly) Authorize(_ context.Context, a access.Attributes) (access.Decision, error) {
 	return access.Decision{Allowed: a.Verb == "list" || a.Verb == "watch"}, nil
 }
 
-// only returns a function for serve.Mirror that returns the given identities.
 func only(mirrored ...entry.Identity) func() []entry.Identity {
 	return func() []entry.Identity { return mirrored }
 }
 
 // TestCollectionNotOpenYet checks that a list of a mirrored resource that the store does not have yet returns 429 if
-// the user may list it, and that requests for logs are forwarded.
+// the user may list it.
 func TestCollectionNotOpenYet(t *testing.T) {
 	st, err := store.Open(t.TempDir()+"/s.db", store.Options{})
 	must(t, err)

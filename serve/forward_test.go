@@ -23,7 +23,6 @@ import (
 	"github.com/larder-dev/larder/serve/access"
 )
 
-// noUsers is an authenticator that knows no credentials.
 type noUsers struct{}
 
 func (noUsers) Authenticate(*http.Request) (access.User, bool, error) {
@@ -127,7 +126,6 @@ func TestForwardedFor(t *testing.T) {
 	}
 }
 
-// TestForwardErrors checks that the response to a request that cannot be forwarded has the reason.
 func TestForwardErrors(t *testing.T) {
 	late := func(ctx context.Context) context.Context {
 		ctx, cancel := context.WithCancelCause(ctx)
@@ -177,7 +175,7 @@ func TestForwardSuspended(t *testing.T) {
 			if _, err := w.Write(text); err != nil {
 				return
 			}
-			if n == 200 { // more responses than the client's kernel buffers
+			if n == 200 { // 200 responses are more than the client's kernel buffers
 				flooding <- struct{}{}
 			}
 		}

@@ -24,7 +24,6 @@ import (
 	"github.com/larder-dev/larder/serve/access"
 )
 
-// slowWatch is a transport that delivers no events of a watch while its mutex is locked.
 type slowWatch struct {
 	http.RoundTripper
 	held *sync.RWMutex
@@ -64,8 +63,8 @@ func newForwardingWorld(t *testing.T) (w *world, client kubernetes.Interface, he
 	return w, w.client(), held
 }
 
-// TestReadsOwnWrites checks that a get and a list after a forwarded write see the write although the mirror lags. They
-// wait for the mirror, and are forwarded if that takes too long (issue 38, F.29).
+// TestReadsOwnWrites checks that a get and a list after a forwarded write see the write although the mirror lags. The
+// reads wait for the mirror, and are forwarded if that takes too long (issue 38, F.29).
 func TestReadsOwnWrites(t *testing.T) {
 	w, client, held := newForwardingWorld(t)
 	w.fill(2)
@@ -97,7 +96,8 @@ func TestReadsOwnWrites(t *testing.T) {
 		write func() error
 		read  func() string
 		want  string
-		late  bool // the mirror receives the write only after the read was answered
+		// late is true if the mirror receives the write only after the read was answered.
+		late bool
 	}{
 		{"created", func() error {
 			p := newPod("a", "own")
@@ -136,7 +136,6 @@ func TestReadsOwnWrites(t *testing.T) {
 	}
 }
 
-// byNamespace is a transport that sends the requests for one namespace over another transport.
 type byNamespace struct {
 	http.RoundTripper
 	namespace string
@@ -150,8 +149,8 @@ func (b byNamespace) RoundTrip(r *http.Request) (*http.Response, error) {
 	return b.RoundTripper.RoundTrip(r)
 }
 
-// TestReadsOwnWritesOfTwoNamespaces checks that a get sees the second of two forwarded writes in two namespaces, each
-// with its own collection, although only the mirror of the first namespace is up to date.
+// TestReadsOwnWritesOfTwoNamespaces checks that a get sees the second of two forwarded writes in two namespaces with
+// one collection each, although only the mirror of the first namespace is up to date.
 func TestReadsOwnWritesOfTwoNamespaces(t *testing.T) {
 	w, held := newUpstream(t, 1<<20), &sync.RWMutex{}
 	b := entry.Identity{GroupVersionResource: podsResource, Representation: entry.Unstructured, Namespace: "b"}
@@ -183,9 +182,8 @@ func TestReadsOwnWritesOfTwoNamespaces(t *testing.T) {
 	held.Unlock()
 }
 
-// TestOtherReadsDoNotWait checks which reads after a forwarded write are answered from the mirror at once: reads that
-// do not ask for the latest state, reads of other users, resources and namespaces, and all reads while the API server
-// is unreachable.
+// TestOtherReadsDoNotWait checks that reads after a forwarded write are answered from the mirror at once if they do not
+// ask for the latest state, are of another user, resource or namespace, or if the API server is unreachable.
 func TestOtherReadsDoNotWait(t *testing.T) {
 	w, _, held := newForwardingWorld(t)
 	w.fill(2)
@@ -238,7 +236,6 @@ func TestOtherReadsDoNotWait(t *testing.T) {
 	}
 }
 
-// byToken authenticates users by tokens that equal their names.
 type byToken struct{}
 
 func (byToken) Authenticate(r *http.Request) (access.User, bool, error) {
@@ -246,7 +243,6 @@ func (byToken) Authenticate(r *http.Request) (access.User, bool, error) {
 	return access.User{Username: name}, ok, nil
 }
 
-// TestAnswersToWrites checks after which responses of the API server to a write the user's later reads are forwarded.
 func TestAnswersToWrites(t *testing.T) {
 	w := newWorld(t, nil)
 	w.fill(2)

@@ -15,7 +15,6 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// smallStore returns a store with two pods, listed at the resourceVersion 7.
 func smallStore(t testing.TB) *store.Store {
 	t.Helper()
 	st, err := store.Open(t.TempDir()+"/s.db", store.Options{})
@@ -65,7 +64,7 @@ func FuzzRequest(f *testing.F) {
 		r := (&http.Request{Method: method, URL: &url.URL{Path: path, RawQuery: query}, Header: http.Header{
 			"Accept": {accept}}}).WithContext(t.Context())
 		if q := r.URL.Query(); q.Has("watch") || q.Has("timeoutSeconds") || len(q.Get("resourceVersion")) > 1 {
-			return // such a request may wait
+			return // a request with this query may wait
 		}
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// hanging is a source of collections on a disk that hangs: reads return only once released is closed.
+// hanging is a Source on a disk that hangs: reads return only once released is closed.
 type hanging struct {
 	Source
 	reads    chan struct{}

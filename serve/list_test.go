@@ -69,7 +69,6 @@ func TestListEqualsUpstream(t *testing.T) {
 	}
 }
 
-// TestPagesAreOneState checks that the pages of a list show one state although objects change between them.
 func TestPagesAreOneState(t *testing.T) {
 	w := newWorld(t, nil)
 	w.fill(20)
@@ -101,7 +100,6 @@ func TestPagesAreOneState(t *testing.T) {
 	}
 }
 
-// TestProtobufListAfterChanges checks that the length at the start of a protobuf list is right after later changes.
 func TestProtobufListAfterChanges(t *testing.T) {
 	w := newWorld(t, nil)
 	w.fill(20)

@@ -46,7 +46,6 @@ func (p *pipes) Close() error {
 
 func (p *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
 
-// byName authenticates users by tokens that equal their names.
 type byName struct{}
 
 func (byName) Authenticate(r *http.Request) (access.User, bool, error) {
@@ -81,15 +80,14 @@ func newSlowWorld(t *testing.T, budget int64) *slowWorld {
 	return w
 }
 
-// largePod returns a pod with an annotation of the given size. The text is chosen so that it is not mistaken for a
-// protobuf message when the memory for decoding is estimated.
+// largePod returns a pod with an annotation of the given size. The estimate of the memory for decoding must not mistake
+// the annotation's text for a protobuf message.
 func largePod(name string, size int) *corev1.Pod {
 	p := newPod("a", name)
 	p.Annotations = map[string]string{"fat": strings.Repeat("~", size)}
 	return p
 }
 
-// send sends a GET of a user and returns the connection, from which no response has been read.
 func (w *slowWorld) send(user, path, accept string) net.Conn {
 	w.t.Helper()
 	client, server := net.Pipe()
@@ -100,7 +98,6 @@ func (w *slowWorld) send(user, path, accept string) net.Conn {
 	return client
 }
 
-// read reads the response to a request from its connection.
 func (w *slowWorld) read(conn net.Conn) (*http.Response, string) {
 	w.t.Helper()
 	r, err := http.ReadResponse(bufio.NewReader(conn), nil)
@@ -111,7 +108,7 @@ func (w *slowWorld) read(conn net.Conn) (*http.Response, string) {
 }
 
 // TestSlowReaders checks that clients that do not read hold no more memory than the budget, and that one user holds at
-// most half of it. Further requests return 429 with Retry-After, and another user is served meanwhile (issue 37).
+// most half of it (issue 37).
 func TestSlowReaders(t *testing.T) {
 	const list, half = 2 << 20, 4 << 20
 	w := newSlowWorld(t, 2*half)
@@ -157,7 +154,6 @@ func TestSlowReaders(t *testing.T) {
 	}
 }
 
-// heap returns the number of allocated bytes on the heap, after a garbage collection.
 func heap() int64 {
 	var m runtime.MemStats
 	runtime.GC()
@@ -166,11 +162,11 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// TestSlowReadersMemory checks that a list uses no more memory than it has acquired from the budget, in any
-// format, while its client does not read.
+// TestSlowReadersMemory checks that a list uses no more memory than it has acquired from the budget, in any format,
+// while its client does not read.
 func TestSlowReadersMemory(t *testing.T) {
 	w := newSlowWorld(t, 1<<30)
-	for i := range 60 { // more objects than a list may hold in memory
+	for i := range 60 { // 60 pods are more objects than a list may hold in memory
 		w.create(largePod(fmt.Sprintf("q%03d", i), 100_000))
 	}
 	w.caughtUp()
@@ -205,7 +201,7 @@ func TestSlowReadersMemory(t *testing.T) {
 // 429, and another user's watch continues (issue 37).
 func TestSlowWatchesMemory(t *testing.T) {
 	const watches, half, large = 60, 4 << 20, 1_000_000
-	const each = 48 << 10 // memory of a watch and of its connection
+	const each = 48 << 10 // each is the memory of a watch and of its connection
 	w := newSlowWorld(t, 2*half)
 	version := func() string {
 		list, err := w.client().CoreV1().Pods("").List(t.Context(), metav1.ListOptions{Limit: 1})
@@ -226,7 +222,7 @@ func TestSlowWatchesMemory(t *testing.T) {
 		for i := range bodies {
 			c := w.send("mallory", "/api/v1/pods?watch=1&resourceVersion="+rv, "application/json")
 			all = append(all, c)
-			begun.Go(func() { // reads the first byte of an event
+			begun.Go(func() {
 				if r, err := http.ReadResponse(bufio.NewReaderSize(c, 16), nil); err == nil {
 					bodies[i] = r.Body
 					_, _ = r.Body.Read(make([]byte, 1))
@@ -280,7 +276,6 @@ func TestSlowWatchesMemory(t *testing.T) {
 	})
 }
 
-// TestLargeObjects checks that lists of objects larger than a page, or than the budget, are served.
 func TestLargeObjects(t *testing.T) {
 	w := newSlowWorld(t, 4<<20)
 	w.create(largePod("q1", 1_000_000), largePod("q2", 1_000_000))
@@ -299,7 +294,7 @@ func TestLargeObjects(t *testing.T) {
 }
 
 // TestListExceedsBudget checks that a list that has begun is not cut off if a page exceeds its user's budget. One list
-// of the user exceeds the budget by that page; the next list waits for it (issue 37).
+// of the user exceeds the budget by that page; the next list waits (issue 37).
 func TestListExceedsBudget(t *testing.T) {
 	const path, half = "/api/v1/pods", 13 << 19
 	w := newSlowWorld(t, 2*half)
@@ -322,11 +317,11 @@ func TestListExceedsBudget(t *testing.T) {
 	large := w.send("mallory", path, "application/json")
 	defer large.Close()
 	must(t, large.SetDeadline(time.Now().Add(20*time.Second))) // fail instead of waiting for ever for the response
-	for w.memory.Usage().Used <= 9<<19 {                       // until it holds its last page: two lists hold 4 MiB
+	for w.memory.Usage().Used <= 9<<19 {                       // the list holds its last page when usage exceeds 4.5 MiB: two lists hold 4 MiB
 		_, err := io.ReadFull(large, make([]byte, 4<<10))
 		must(t, err)
 	}
-	var begun strings.Builder // the start of the list that must wait to acquire its last page
+	var begun strings.Builder // begun is the start of the list that must wait to acquire its last page
 	next := w.send("mallory", path, "application/json")
 	must(t, next.SetDeadline(time.Now().Add(20*time.Second)))
 	_, err := io.CopyN(&begun, next, 1_900_000)
@@ -338,8 +333,8 @@ func TestListExceedsBudget(t *testing.T) {
 		func() string { return fmt.Sprintf("the budget is %+v", w.memory.Usage()) })
 }
 
-// TestListOfManyPages checks that lists of several pages have every object once, with and without a limit, and also
-// when the length of the protobuf list is cached.
+// TestListOfManyPages checks that lists of several pages have every object once, also when the length of the protobuf
+// list is cached.
 func TestListOfManyPages(t *testing.T) {
 	w := newSlowWorld(t, 0)
 	for _, limit := range []int64{0, 1, 7, 39, 40, 41} {

@@ -13,7 +13,7 @@ import (
 )
 
 // TestMetadataThatDoNotFit checks that a list of metadata succeeds although the metadata of one object do not decode
-// into ObjectMeta (kubernetes#91582, issue 38). Such a list used to return 500.
+// into ObjectMeta (kubernetes#91582, issue 38).
 func TestMetadataThatDoNotFit(t *testing.T) {
 	gvr := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
 	h := handlerOf(t, func(st *store.Store) {

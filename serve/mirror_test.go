@@ -65,7 +65,6 @@ func TestMirrorOmitsLeftovers(t *testing.T) {
 	}
 }
 
-// TestNoListDuringRelist checks that lists return 429 while the mirror writes a relist to the store page by page.
 func TestNoListDuringRelist(t *testing.T) {
 	w := newWorld(t, nil)
 	w.fill(2)
@@ -86,8 +85,8 @@ func TestNoListDuringRelist(t *testing.T) {
 	}
 }
 
-// TestTokenFromBeforeACrash checks a continue token from before a crash, for a state that the mirror has not reached
-// again. The next page shows that state once the mirror has reached it.
+// TestTokenFromBeforeACrash checks that the next page after a crash shows the continue token's state once the mirror
+// has reached that state again.
 func TestTokenFromBeforeACrash(t *testing.T) {
 	w := newWorld(t, nil)
 	w.fill(4)
@@ -123,8 +122,7 @@ func TestTokenFromBeforeACrash(t *testing.T) {
 }
 
 // TestForwardsUnmirrored checks that requests for objects that are not mirrored are forwarded, even if other objects of
-// their kind are mirrored. Discovery then has all resources of the API server, for clients whose credentials can be
-// forwarded.
+// their kind are mirrored.
 func TestForwardsUnmirrored(t *testing.T) {
 	asked := make(chan string, 1)
 	api := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { asked <- r.URL.Path }))

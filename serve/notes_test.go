@@ -31,7 +31,7 @@ func listInto(t *testing.T, st *store.Store, r entry.Representation, n int, rv s
 }
 
 // TestLatestCollectionAnswers checks that requests are answered from the collection with the latest LastContact, if
-// several collections contain all pods, whatever their ids are (issue 37).
+// several collections contain all pods (issue 37).
 func TestLatestCollectionAnswers(t *testing.T) {
 	now := time.Now()
 	for _, latest := range []entry.Representation{entry.Unstructured, "typed"} {
@@ -56,8 +56,8 @@ func TestLatestCollectionAnswers(t *testing.T) {
 	}
 }
 
-// TestLiveCollectionAnswers checks that a collection that this process updates takes precedence over a collection that
-// it does not update, although the latter has a later LastContact.
+// TestLiveCollectionAnswers checks that a collection that this process updates takes precedence over other collections,
+// even with an earlier LastContact.
 func TestLiveCollectionAnswers(t *testing.T) {
 	st, err := store.Open(filepath.Join(t.TempDir(), "m.db"), store.Options{})
 	must(t, err)
@@ -78,7 +78,6 @@ func TestLiveCollectionAnswers(t *testing.T) {
 	}
 }
 
-// TestKnownDefects checks that responses have a Warning for each known defect of the collection (issue 37).
 func TestKnownDefects(t *testing.T) {
 	st, err := store.Open(filepath.Join(t.TempDir(), "m.db"), store.Options{})
 	must(t, err)

@@ -27,7 +27,7 @@ func TestServeAnOverwrittenFile(t *testing.T) {
 	must(t, other.Close())
 	backup, err := os.ReadFile(w.path + "-other")
 	must(t, err)
-	must(t, os.WriteFile(w.path, backup, 0o600)) // overwrites the file without replacing it, like cp
+	must(t, os.WriteFile(w.path, backup, 0o600)) // WriteFile overwrites the file without replacing it, like cp
 	_, listErr := client.List(t.Context(), metav1.ListOptions{})
 	_, getErr := client.Get(t.Context(), "x", metav1.GetOptions{})
 	for what, err := range map[string]error{"list": listErr, "get": getErr} {

@@ -34,10 +34,10 @@ func (path ownerOf) Authorize(_ context.Context, a access.Attributes) (access.De
 type ask struct {
 	method, path, token, bytes string
 	code                       int
-	want                       string // expected body of the response, or "" for any
+	// want is the expected body of the response; "" for any body.
+	want string
 }
 
-// wantAnswers sends requests to a Handler with options o whose store is empty, and checks the responses.
 func wantAnswers(t *testing.T, o serve.Options, asks ...ask) {
 	t.Helper()
 	st, err := store.Open(filepath.Join(t.TempDir(), "store.db"), store.Options{})

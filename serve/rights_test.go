@@ -19,11 +19,10 @@ import (
 	"github.com/larder-dev/larder/serve/access"
 )
 
-// switched is an authorizer whose decision the test can change.
 type switched struct {
 	mu       sync.Mutex
 	no       bool
-	selected bool // only watches with a selector are allowed
+	selected bool
 	err      error
 	asked    int
 }
@@ -41,8 +40,8 @@ func (s *switched) Authorize(_ context.Context, a access.Attributes) (access.Dec
 	return access.Decision{Allowed: !s.no && (!s.selected || a.FieldSelector != nil)}, s.err
 }
 
-// TestWatchRightRevoked checks that the right to a running watch is checked again. The watch ends with 403 once its
-// user has lost the right, and continues while the authorizer fails (issue 37).
+// TestWatchRightRevoked checks that a running watch ends with 403 once its user has lost the right, and continues while
+// the authorizer fails (issue 37).
 func TestWatchRightRevoked(t *testing.T) {
 	for _, query := range []string{"", "&fieldSelector=spec.nodeName%3Da"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -98,7 +97,6 @@ func startWatch(
 	return w, ended, cancel
 }
 
-// as is an authenticator that authenticates every request as the same user.
 type as access.User
 
 func (u as) Authenticate(*http.Request) (access.User, bool, error) { return access.User(u), true, nil }
@@ -114,7 +112,6 @@ func agent(pod string) access.User {
 
 type extra = authenticationv1.ExtraValue
 
-// questions is an authorizer that counts all questions and the distinct questions that it is asked.
 type questions struct {
 	mu     sync.Mutex
 	answer func(access.Attributes) access.Decision
@@ -143,13 +140,14 @@ func (q *questions) counts() (asked, differ int) {
 	return q.asked, len(q.differ)
 }
 
-// TestWatchesShareQuestions checks how often running watches of a service account's pods ask an authorizer. They ask
-// one common question at most every 50 s, and do not repeat a question that was denied (issue 37).
+// TestWatchesShareQuestions checks that running watches of a service account's pods ask an authorizer one common
+// question at most every 50 s, and do not repeat a question that was denied (issue 37).
 func TestWatchesShareQuestions(t *testing.T) {
 	for name, tt := range map[string]struct {
 		query  string
 		answer func(access.Attributes) access.Decision
-		differ int // expected number of distinct questions for three pods
+		// differ is the expected number of distinct questions for three pods.
+		differ int
 	}{
 		"all": {"", func(access.Attributes) access.Decision { return access.Decision{Allowed: true} }, 1},
 		"selected": {"&fieldSelector=spec.nodeName%3Da", func(a access.Attributes) access.Decision {
@@ -185,7 +183,7 @@ func TestWatchesShareQuestions(t *testing.T) {
 }
 
 // TestOutageEndsNoWatch checks that a watch that the API server has allowed continues through an outage, even if the
-// rules for an outage deny it. It also checks that these rules can end a watch that only they have allowed (issue 37).
+// rules for an outage deny it. These rules can end a watch that only they have allowed (issue 37).
 func TestOutageEndsNoWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		unreachable := errors.Join(errors.New("dial"), access.ErrUnreachable)
@@ -244,7 +242,6 @@ func TestOutageEndsNoWatch(t *testing.T) {
 	})
 }
 
-// lines is a http.ResponseWriter that collects the lines of a watch.
 type lines struct {
 	header http.Header
 	sent   chan string

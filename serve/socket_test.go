@@ -22,7 +22,6 @@ import (
 	"github.com/larder-dev/larder/serve/access"
 )
 
-// socketWorld is a server of a mirror behind access.NewHandler, and clients of its websockets.
 type socketWorld struct {
 	*world
 	guarded *httptest.Server
@@ -38,12 +37,10 @@ func newSocketWorld(t *testing.T, l access.Limits) *socketWorld {
 	return &socketWorld{w, s}
 }
 
-// socketToken returns the websocket subprotocol that carries a token.
 func socketToken(token string) string {
 	return "base64url.bearer.authorization.k8s.io." + base64.RawURLEncoding.EncodeToString([]byte(token))
 }
 
-// dial opens a websocket to a path, with a token in the subprotocols.
 func (w *socketWorld) dial(path, accept string) *websocket.Conn {
 	w.t.Helper()
 	c, err := websocket.NewConfig("ws"+strings.TrimPrefix(w.guarded.URL, "http")+path, w.guarded.URL)
@@ -52,7 +49,7 @@ func (w *socketWorld) dial(path, accept string) *websocket.Conn {
 	if accept != "" {
 		c.Header.Set("Accept", accept)
 	}
-	ctx, cancel := context.WithTimeout(w.t.Context(), 20*time.Second) // bounds only the handshake
+	ctx, cancel := context.WithTimeout(w.t.Context(), 20*time.Second) // the context bounds only the handshake
 	defer cancel()
 	socket, err := c.DialContext(ctx)
 	must(w.t, err)
@@ -63,7 +60,6 @@ func (w *socketWorld) dial(path, accept string) *websocket.Conn {
 	return socket
 }
 
-// chunked opens a watch over plain HTTP, to compare it with a watch over a websocket.
 func (w *socketWorld) chunked(path, accept string) *bufio.Reader {
 	w.t.Helper()
 	r, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, w.guarded.URL+path, nil)
@@ -150,7 +146,7 @@ func TestWebsocketEnds(t *testing.T) {
 	wait()
 	list, err := w.client().CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
 	must(t, err)
-	var silent net.Conn // a connection whose client sends nothing
+	var silent net.Conn // silent is a connection whose client sends nothing
 	eventually(t, func() (ok bool) {
 		var code int
 		code, _, silent = w.raw(http.Header{"Origin": {w.guarded.URL}}, "&resourceVersion="+list.ResourceVersion)
@@ -166,7 +162,6 @@ func TestWebsocketEnds(t *testing.T) {
 	wait()
 }
 
-// raw sends the request of a watch over a websocket and returns the response and the connection.
 func (w *socketWorld) raw(header http.Header, query ...string) (code int, body string, conn net.Conn) {
 	w.t.Helper()
 	conn, err := net.Dial("tcp", w.guarded.Listener.Addr().String())
@@ -190,7 +185,7 @@ func (w *socketWorld) raw(header http.Header, query ...string) (code int, body s
 }
 
 // TestWebsocketOrigin checks that a web page of another origin gets no watch without a token, and that a request
-// without Origin is rejected as in kube-apiserver. It also checks that an error before the handshake is a Status.
+// without Origin is rejected as in kube-apiserver.
 func TestWebsocketOrigin(t *testing.T) {
 	w := newSocketWorld(t, access.Limits{})
 	open := &socketWorld{w.world, w.server}
@@ -230,7 +225,7 @@ func TestWebsocketClientSends(t *testing.T) {
 	for found := false; !found; {
 		b, err := from.ReadByte()
 		must(t, err)
-		found = b == 0x8a // the byte of a pong; it does not occur in JSON
+		found = b == 0x8a // a pong begins with this byte, which does not occur in JSON
 	}
 	pong := make([]byte, 14)
 	_, err = io.ReadFull(from, pong)
@@ -240,10 +235,10 @@ func TestWebsocketClientSends(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_, _ = io.Copy(io.Discard, from) // reads until the server disconnects
+		_, _ = io.Copy(io.Discard, from)
 	}()
 	junk := []byte(strings.Repeat(string(frame(2, strings.Repeat("a", 100))), 100))
-	for range 1000 { // sends up to 10 MB
+	for range 1000 { // 1000 frames are up to 10 MB
 		if _, err = conn.Write(junk); err != nil {
 			break
 		}
@@ -255,14 +250,13 @@ func TestWebsocketClientSends(t *testing.T) {
 	<-ended
 }
 
-// TestWebsocketSuspended checks that Close ends a watch whose client has stopped reading.
 func TestWebsocketSuspended(t *testing.T) {
 	w := newSocketWorld(t, access.Limits{})
 	_, _, _ = w.raw(http.Header{"Origin": {w.guarded.URL}})
 	p := newPod("a", "large")
 	p.Annotations = map[string]string{"a": strings.Repeat("a", 200<<10)}
 	w.create(p)
-	for i := range 100 { // more events than kernels buffer
+	for i := range 100 { // 100 pods are more events than kernels buffer
 		p, err := w.admin.CoreV1().Pods("a").Get(t.Context(), "large", metav1.GetOptions{})
 		must(t, err)
 		p.Labels["step"] = fmt.Sprint(i)
@@ -287,7 +281,6 @@ func TestWebsocketSuspended(t *testing.T) {
 	}
 }
 
-// hijackable is a ResponseWriter whose connection is one end of a pipe.
 type hijackable struct {
 	http.ResponseWriter
 	net.Conn
@@ -295,13 +288,10 @@ type hijackable struct {
 
 func (h hijackable) Write(data []byte) (int, error) { return h.ResponseWriter.Write(data) }
 
-// Hijack implements http.Hijacker.
 func (h hijackable) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return h.Conn, bufio.NewReadWriter(bufio.NewReader(h.Conn), bufio.NewWriter(h.Conn)), nil
 }
 
-// TestWebsocketRightRevoked checks that a watch over a websocket ends with an ERROR event once its user may no longer
-// watch.
 func TestWebsocketRightRevoked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rights := &switched{}

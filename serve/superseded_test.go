@@ -24,7 +24,6 @@ import (
 
 var allPods = entry.Identity{GroupVersionResource: podsResource, Representation: entry.Unstructured}
 
-// openPods opens the collection of all pods, with a history of changes, for writing.
 func openPods(t *testing.T, st *store.Store) *store.Collection {
 	t.Helper()
 	c, err := st.Collection(t.Context(), allPods, store.CollectionOptions{Codec: codec.Unstructured(), History: 1 << 20,
@@ -33,14 +32,12 @@ func openPods(t *testing.T, st *store.Store) *store.Collection {
 	return c
 }
 
-// podOf returns pod number n at a resourceVersion.
 func podOf(n int, rv string) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod",
 		"metadata": map[string]any{"namespace": "default", "name": fmt.Sprintf("p%04d", n), "uid": fmt.Sprint("u", n),
 			"resourceVersion": rv, "annotations": map[string]any{"x": strings.Repeat("x", 1000)}}}}
 }
 
-// listPods replaces the contents of a collection with n pods at a resourceVersion.
 func listPods(t *testing.T, c *store.Collection, n int, rv string) {
 	t.Helper()
 	var all []any
@@ -54,7 +51,8 @@ func listPods(t *testing.T, c *store.Collection, n int, rv string) {
 // collection, as when an informer is replaced, and that lists return 429 until it is open again (issue 37).
 func TestWatchOfAClosedCollectionEnds(t *testing.T) {
 	for name, test := range map[string]struct {
-		closed bool // the watch begins while the collection is closed
+		// closed is true if the watch begins while the collection is closed.
+		closed bool
 		change func(*testing.T, *store.Store, *store.Collection)
 	}{
 		"the collection is closed": {false, func(t *testing.T, _ *store.Store, c *store.Collection) { must(t, c.Close()) }},
@@ -95,7 +93,6 @@ func TestWatchOfAClosedCollectionEnds(t *testing.T) {
 	}
 }
 
-// onWrite is a ResponseWriter that calls a function at the first Write.
 type onWrite struct {
 	*httptest.ResponseRecorder
 	do func()

@@ -19,7 +19,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// openUnwatchable opens the collection of all pods without a history of changes, and stores n pods in it at the
+// openUnwatchable opens the collection of all pods without a history of changes, and stores n pods at the
 // resourceVersion 11.
 func openUnwatchable(t *testing.T, n int) (*store.Store, *store.Collection, *serve.Handler) {
 	t.Helper()
@@ -36,8 +36,8 @@ func openUnwatchable(t *testing.T, n int) (*store.Store, *store.Collection, *ser
 	return st, c, h
 }
 
-// TestCollectionWithoutHistory checks a collection that this process has open without a history of changes. It can be
-// read, a watch returns kube-apiserver's 405, and discovery omits the verb watch. All of these used to return 500.
+// TestCollectionWithoutHistory checks that a collection that this process has open without a history of changes can be
+// read, that a watch returns kube-apiserver's 405, and that discovery omits the verb watch.
 func TestCollectionWithoutHistory(t *testing.T) {
 	_, _, h := openUnwatchable(t, 3)
 	server := httptest.NewServer(h)

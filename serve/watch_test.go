@@ -31,7 +31,6 @@ import (
 	"github.com/larder-dev/larder/store/history"
 )
 
-// churn makes n random changes to pods on the API server.
 func (w *world) churn(n int) {
 	w.t.Helper()
 	pods := w.admin.CoreV1()
@@ -128,7 +127,6 @@ func TestInformersSeeTheServersState(t *testing.T) {
 	}
 }
 
-// TestWatchResumes checks that a watch from an earlier resourceVersion sends each later event exactly once.
 func TestWatchResumes(t *testing.T) {
 	w := newWorld(t, nil)
 	w.fill(4)
@@ -200,7 +198,6 @@ func TestNewTimelineEndsWatches(t *testing.T) {
 	}
 }
 
-// relist replaces the contents of the mirrored collection with the same objects, at a higher resourceVersion.
 func (w *world) relist() {
 	w.t.Helper()
 	infos, err := w.store.Collections(w.t.Context())
@@ -221,7 +218,7 @@ func (w *world) relist() {
 }
 
 // TestWatchResumesAfterRestart checks that a watch without selectors resumes at a resourceVersion from before a restart
-// of the mirror. Its events have ascending resourceVersions and lead to the last state of each object. They include
+// of the mirror. Its events have ascending resourceVersions, lead to the last state of each object, and include
 // deletions of objects that the client knew.
 func TestWatchResumesAfterRestart(t *testing.T) {
 	w := newWorld(t, nil)
@@ -379,7 +376,7 @@ func TestInitialEventsOutlastTheWatch(t *testing.T) {
 		h, err := serve.New(serve.Store(st), serve.Options{})
 		must(t, err)
 		defer func() { must(t, h.Close()) }()
-		w := &onWrite{httptest.NewRecorder(), func() { time.Sleep(5 * time.Second) }} // longer than the watch
+		w := &onWrite{httptest.NewRecorder(), func() { time.Sleep(5 * time.Second) }} // five seconds are longer than the watch
 		h.ServeHTTP(w, httptest.NewRequest("GET", "/api/v1/pods?watch=1&sendInitialEvents=true&"+
 			"resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=2", nil))
 		body := w.Body.String()

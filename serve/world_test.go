@@ -34,15 +34,17 @@ var podsResource = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 type world struct {
 	t        *testing.T
 	upstream *fakeapi.Server
-	admin    kubernetes.Interface // a client of the API server
+	admin    kubernetes.Interface
 	path     string
-	also     []entry.Identity                          // further collections to be mirrored
-	history  int                                       // size in bytes of the mirror's history of changes
-	link     func(http.RoundTripper) http.RoundTripper // wraps the mirror's transport; may be nil
+	also     []entry.Identity
+	// history is the size in bytes of the mirror's history of changes.
+	history int
+	// link wraps the mirror's transport; may be nil.
+	link func(http.RoundTripper) http.RoundTripper
 
 	store  *store.Store
 	server *httptest.Server
-	config *rest.Config // config for clients of the mirror's server
+	config *rest.Config
 	close  func()
 }
 
@@ -53,7 +55,6 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// eventually waits until done returns true. After half a minute it fails the test with the text that what returns.
 func eventually(t testing.TB, done func() bool, what func() string) {
 	t.Helper()
 	tick := time.NewTicker(2 * time.Millisecond)
@@ -76,7 +77,6 @@ func newWorld(t *testing.T, edit func(*entry.Identity, *serve.Options)) *world {
 	return newWorldWith(t, 1<<20, edit)
 }
 
-// newWorldWith is newWorld with the size, in bytes, of the mirror's history of changes.
 func newWorldWith(t *testing.T, history int, edit func(*entry.Identity, *serve.Options)) *world {
 	t.Helper()
 	w := newUpstream(t, history)
@@ -85,7 +85,6 @@ func newWorldWith(t *testing.T, history int, edit func(*entry.Identity, *serve.O
 	return w
 }
 
-// newUpstream returns a world with an API server, but without a mirror. history is used when the mirror is started.
 func newUpstream(t *testing.T, history int) *world {
 	t.Helper()
 	w := &world{t: t, upstream: fakeapi.New(fakeapi.Options{}), path: filepath.Join(t.TempDir(), "mirror.db"),
@@ -98,7 +97,6 @@ func newUpstream(t *testing.T, history int) *world {
 	return w
 }
 
-// start starts the mirror and the server that serves it.
 func (w *world) start(edit func(*entry.Identity, *serve.Options)) {
 	w.t.Helper()
 	st, err := store.Open(w.path, store.Options{})
@@ -128,7 +126,6 @@ func (w *world) start(edit func(*entry.Identity, *serve.Options)) {
 	}
 }
 
-// mirror returns an informer that mirrors pods to the store.
 func (w *world) mirror(st *store.Store, id entry.Identity) *informer.Informer {
 	w.t.Helper()
 	config := w.upstream.Config()
@@ -151,7 +148,6 @@ func (w *world) mirror(st *store.Store, id entry.Identity) *informer.Informer {
 	return inf
 }
 
-// client returns a client of the server that serves the mirror.
 func (w *world) client() kubernetes.Interface {
 	w.t.Helper()
 	c, err := kubernetes.NewForConfig(w.config)
@@ -176,7 +172,6 @@ func (w *world) create(pods ...*corev1.Pod) {
 	}
 }
 
-// fill creates n pods on the API server, in the namespaces a and b, and waits until all pods are mirrored.
 func (w *world) fill(n int) {
 	w.t.Helper()
 	for i := range n {
@@ -185,7 +180,6 @@ func (w *world) fill(n int) {
 	w.caughtUp()
 }
 
-// caughtUp waits until the mirror has reached the API server's resourceVersion.
 func (w *world) caughtUp() {
 	w.t.Helper()
 	list, err := w.admin.CoreV1().Pods("").List(w.t.Context(), metav1.ListOptions{})

@@ -30,12 +30,11 @@ import (
 
 var errLink = errors.New("the link is gone")
 
-// failing returns a reader of text that fails with an error at the end of the text.
 func failing(text string) io.Reader {
 	return io.MultiReader(strings.NewReader(text), iotest.ErrReader(errLink))
 }
 
-// recorded is the body of an answer; it records whether it was read to its end and closed.
+// recorded is the body of an answer. It remembers whether it was read to its end and closed.
 type recorded struct {
 	io.Reader
 	ended, closed bool
@@ -49,8 +48,8 @@ func (r *recorded) Read(p []byte) (int, error) {
 
 func (r *recorded) Close() error { r.closed = true; return nil }
 
-// TestBrokenLists checks that a list whose body fails at any byte is an error. That error wraps the cause, and reads
-// like client-go's for an answer that broke off.
+// TestBrokenLists checks that the error of a list whose body fails at any byte wraps the cause, and reads like
+// client-go's for an answer that broke off.
 func TestBrokenLists(t *testing.T) {
 	for name, whole := range bodies(t) {
 		for n := range len(whole) + 1 {
@@ -97,7 +96,7 @@ func TestListFailsEarly(t *testing.T) {
 }
 
 // TestItemsWithoutAKind checks that a list is refused if its items have no kind of their own, and the list's kind does
-// not tell theirs.
+// not show theirs.
 func TestItemsWithoutAKind(t *testing.T) {
 	for _, body := range []string{
 		`{"kind":"List","apiVersion":"v1","items":[{"metadata":{"name":"a"}}]}`,
@@ -111,7 +110,7 @@ func TestItemsWithoutAKind(t *testing.T) {
 	}
 }
 
-// TestMalformedAndEnded checks a malformed list whose end arrives together with its last byte. It does not count as an
+// TestMalformedAndEnded checks that a malformed list whose end arrives together with its last byte does not count as an
 // answer that broke off: smaller pages would not help.
 func TestMalformedAndEnded(t *testing.T) {
 	for _, body := range []string{`{"kind":"PodList","items":[{]]}`, "<html>", "k8s\x00\x0b", `{"kind":"Table"}`} {
@@ -141,8 +140,8 @@ func TestListIsReadToItsEnd(t *testing.T) {
 	}
 }
 
-// TestStatusIsItsOwnError checks that a Status in place of a list becomes the error of the list request, with the
-// server's message, even if the answer breaks off after the Status.
+// TestStatusIsItsOwnError checks that a Status in place of a list becomes the error of the list request, even if the
+// answer breaks off after the Status.
 func TestStatusIsItsOwnError(t *testing.T) {
 	status := &metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Code: 410,
@@ -166,7 +165,6 @@ func TestStatusIsItsOwnError(t *testing.T) {
 	}
 }
 
-// TestRefusedRequests checks that the error of a request is returned by a list and by a watch.
 func TestRefusedRequests(t *testing.T) {
 	c := (&answer{}).config()
 	c.Transport = roundTrip(func(*http.Request) (*http.Response, error) { return nil, errLink })
@@ -188,8 +186,8 @@ func TestRefusedRequests(t *testing.T) {
 	}
 }
 
-// TestMemoryOfACutOffValue checks that a truncated message that announces the maximum of 64 MiB does not cause an
-// allocation of 64 MiB: the announced lengths are not trusted.
+// TestMemoryOfACutOffValue checks that a truncated message that announces 64 MiB does not cause an allocation of 64
+// MiB: the announced lengths are not trusted.
 func TestMemoryOfACutOffValue(t *testing.T) {
 	size := 64 << 20
 	inner := "\x12" + varint(uint64(size))
@@ -276,14 +274,13 @@ func TestWatchInCBOR(t *testing.T) {
 	}
 }
 
-// timeout is the error of a read after its deadline.
 type timeout struct{ error }
 
 func (timeout) Timeout() bool   { return true }
 func (timeout) Temporary() bool { return true }
 
-// TestEndsOfWatches checks which errors of an open watch just end it, as in client-go, and that others are ERROR
-// events. The event before the error is sent in any case, and the body is closed although Stop was not called.
+// TestEndsOfWatches checks which errors of an open watch only end it, as in client-go, and which errors are ERROR
+// events.
 func TestEndsOfWatches(t *testing.T) {
 	for _, tt := range []struct {
 		err     error
@@ -321,8 +318,7 @@ func TestEndsOfWatches(t *testing.T) {
 	}
 }
 
-// TestLogOfTheEnd checks that a watch whose answer ends after an event logs nothing, and that a watch that breaks off
-// within an event logs that, as client-go does.
+// TestLogOfTheEnd checks that a watch that breaks off within an event logs that, as client-go does.
 func TestLogOfTheEnd(t *testing.T) {
 	for name, f := range formats {
 		event := f.frame(f.encode(t, podCalled("a")), watch.Added)
@@ -343,7 +339,6 @@ func TestLogOfTheEnd(t *testing.T) {
 	}
 }
 
-// podCalled returns a pod as a server sends it.
 func podCalled(name string) *corev1.Pod {
 	return &corev1.Pod{TypeMeta: metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, Annotations: map[string]string{"of": name}}}
@@ -438,7 +433,6 @@ func TestStopIsNoError(t *testing.T) {
 	}
 }
 
-// TestStopBeforeTheError checks that Stop ends a watch whose ERROR event the caller has not received yet.
 func TestStopBeforeTheError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &answer{stream: failing("")}
@@ -455,8 +449,8 @@ func TestStopBeforeTheError(t *testing.T) {
 	})
 }
 
-// TestRepairedByAnEvent checks an object that a list has reported as undecodable, and whose later event can be decoded.
-// After that event its next undecodable event ends the watch.
+// TestRepairedByAnEvent checks that the next undecodable event of an object ends the watch after a decodable event,
+// although a list has reported the object as undecodable.
 func TestRepairedByAnEvent(t *testing.T) {
 	a := &answer{contentType: runtime.ContentTypeJSON, body: podList(pod("b", `"high"`))}
 	lw := a.listWatch(t, &corev1.Pod{})

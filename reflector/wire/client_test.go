@@ -23,7 +23,7 @@ import (
 	"github.com/larder-dev/larder/reflector/wire"
 )
 
-// plugin is the environment variable that makes the test program act as a credential plugin of client-go: see TestMain.
+// plugin is the environment variable that makes the test program act as a credential plugin of client-go (TestMain).
 const plugin = "LARDER_CREDENTIAL_PLUGIN"
 
 func credential() {
@@ -31,7 +31,6 @@ func credential() {
 		os.Getenv(plugin))
 }
 
-// warnings counts the warnings that the server has sent.
 type warnings struct{ atomic.Int32 }
 
 func (w *warnings) HandleWarningHeader(int, string, string) { w.Add(1) }
@@ -53,7 +52,6 @@ func (l *limiter) Wait(context.Context) error {
 	return l.full
 }
 
-// counted is an HTTP transport that counts its requests.
 type counted struct {
 	calls atomic.Int32
 	next  http.RoundTripper
@@ -153,14 +151,13 @@ func TestTheClientsRequests(t *testing.T) {
 			if err != nil || !tt.check(seen.Load(), true) {
 				t.Errorf("watch: %v, %+v", err, seen.Load())
 			}
-			for range w.ResultChan() { // the watch ends at once
+			for range w.ResultChan() {
 				t.Error("an event")
 			}
 		})
 	}
 }
 
-// podsOf returns a ListerWatcher of the pods of a server.
 func podsOf(t *testing.T, host string, change func(*rest.Config)) cache.ListerWatcherWithContext {
 	t.Helper()
 	config := &rest.Config{Host: host, WarningHandler: rest.NoWarnings{}}

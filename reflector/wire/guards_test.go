@@ -19,20 +19,16 @@ import (
 	"github.com/larder-dev/larder/reflector/wire"
 )
 
-// field returns a field of a protobuf message.
 func field(number protowire.Number, value string) string {
 	return string(protowire.AppendBytes(protowire.AppendTag(nil, number, protowire.BytesType), []byte(value)))
 }
 
 func varint(n uint64) string { return string(protowire.AppendVarint(nil, n)) }
 
-// typeMeta returns the protobuf field of a runtime.Unknown with an object's apiVersion and kind.
 func typeMeta(kind string) string { return field(1, field(1, "g/v1")+field(2, kind)) }
 
-// thingList returns an answer in protobuf: a list of the kind ThingList with these fields.
 func thingList(fields string) string { return "k8s\x00" + typeMeta("ThingList") + field(2, fields) }
 
-// listBody makes a list request to a server whose answer has this body.
 func listBody(t *testing.T, body io.Reader) (*wire.List, error) {
 	t.Helper()
 	a := &answer{}
@@ -148,8 +144,8 @@ func TestGuardsOfLists(t *testing.T) {
 	}
 }
 
-// TestLargeAnswers checks that a value, an item or a frame of more than 64 MiB is refused. In protobuf it is refused
-// before memory is allocated for it.
+// TestLargeAnswers checks that a value, an item or a frame of more than 64 MiB is refused: in protobuf before memory is
+// allocated.
 func TestLargeAnswers(t *testing.T) {
 	const tooLarge = "more than 64 MiB"
 	size := 65 << 20
@@ -175,7 +171,6 @@ func TestLargeAnswers(t *testing.T) {
 	}
 }
 
-// spaces is an endless reader of spaces.
 type spaces struct{}
 
 func (spaces) Read(p []byte) (int, error) {
@@ -185,7 +180,6 @@ func (spaces) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// watchBody returns the events of a watch on a server whose answer has this body.
 func watchBody(t *testing.T, body []byte) []watch.Event {
 	t.Helper()
 	a := &answer{body: body}
@@ -196,7 +190,6 @@ func watchBody(t *testing.T, body []byte) []watch.Event {
 	return all(w)
 }
 
-// message returns the message of an ERROR event; "" for any other event.
 func message(ev watch.Event) string {
 	if status, ok := ev.Object.(*metav1.Status); ok && ev.Type == watch.Error {
 		return status.Message
@@ -236,7 +229,7 @@ func TestGuardsOfWatches(t *testing.T) {
 		})
 	}
 	// Fields of other numbers and types are skipped.
-	other := "\x08\x05" + field(9, "x") // field 1 as a number
+	other := "\x08\x05" + field(9, "x") // the first field is a number
 	events := watchBody(t, []byte(frame(field(1, "ADDED")+field(2, field(1, thing+field(2, field(1, field(1, "a")))+
 		other)+other)+other)))
 	if len(events) != 1 || events[0].Type != watch.Added || events[0].Object.(*entry.Undecoded).Key != "a" {
@@ -284,8 +277,8 @@ func TestBordersOfReads(t *testing.T) {
 	}
 }
 
-// TestManyUndecodable checks a list with more undecodable objects than the ListerWatcher remembers. After it no event
-// ends the watch, since each ended watch would cause another list. No further keys are remembered.
+// TestManyUndecodable checks that no event ends the watch after a list with more undecodable objects than the
+// ListerWatcher remembers, since each ended watch would cause another list.
 func TestManyUndecodable(t *testing.T) {
 	var items []string
 	for n := range 10_001 {

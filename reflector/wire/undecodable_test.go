@@ -36,8 +36,8 @@ func podList(items ...string) []byte {
 		strings.Join(items, ","))
 }
 
-// TestOneUndecodableOfAList checks a list with one object that cannot be decoded: the other objects are listed, and the
-// error names the field.
+// TestOneUndecodableOfAList checks that the other objects of a list are listed if one object cannot be decoded, and
+// that the error names the field.
 func TestOneUndecodableOfAList(t *testing.T) {
 	a := &answer{contentType: runtime.ContentTypeJSON, body: podList(pod("a", "1"), pod("b", `"secret"`), pod("c", "3"))}
 	list, err := a.listWatch(t, &corev1.Pod{}).ListWithContext(t.Context(), metav1.ListOptions{})
@@ -59,8 +59,8 @@ func TestOneUndecodableOfAList(t *testing.T) {
 	}
 }
 
-// TestUndecodableEvent checks that an event whose object cannot be decoded ends the watch with client-go's error for
-// that, unless a list has reported the object before. The DELETED event of the object is delivered.
+// TestUndecodableEvent checks that an event whose object cannot be decoded ends the watch with client-go's error,
+// unless a list has reported the object. The DELETED event of the object is delivered.
 func TestUndecodableEvent(t *testing.T) {
 	a := &answer{contentType: runtime.ContentTypeJSON}
 	lw := a.listWatch(t, &corev1.Pod{})
@@ -135,7 +135,7 @@ func TestOnlyACutOffListIsCutOff(t *testing.T) {
 	}
 }
 
-// measure is an empty part of an answer's body. When it is read, it measures the size of the heap.
+// measure is an empty part of an answer's body. A read of it measures the size of the heap.
 type measure struct{ heap uint64 }
 
 func (m *measure) Read([]byte) (n int, err error) {
@@ -167,7 +167,6 @@ func TestListIsNotHeld(t *testing.T) {
 	}
 }
 
-// listThings makes a list request to a server whose answer has this body.
 func listThings(t *testing.T, body io.Reader) []runtime.Object {
 	t.Helper()
 	config := (&answer{}).config()
@@ -187,8 +186,8 @@ func listThings(t *testing.T, body io.Reader) []runtime.Object {
 	return list.(*wire.List).Items
 }
 
-// TestItemsWaitForTheirKind checks that items without a kind receive their list's kind, however many items precede it.
-// Items with a kind of their own keep it. All items stay in order.
+// TestItemsWaitForTheirKind checks that items without a kind receive their list's kind, however many items precede the
+// kind.
 func TestItemsWaitForTheirKind(t *testing.T) {
 	var body strings.Builder
 	body.WriteString(`{"items":[`)

@@ -48,12 +48,11 @@ func TestMain(m *testing.M) {
 
 var seed = flag.Int64("larder.seed", 0, "seed of the generated objects; 0 takes the time")
 
-// answer is an HTTP server that gives every request the same answer.
 type answer struct {
 	contentType string
 	body        []byte
-	stream      io.Reader     // if set, the answer's body is this stream
-	seen        *http.Request // the last request that the server received
+	stream      io.Reader
+	seen        *http.Request
 }
 
 func (a *answer) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -87,7 +86,6 @@ func (a *answer) client(t testing.TB) *rest.RESTClient {
 	return client
 }
 
-// listWatch returns the ListerWatcher under test, for objects like example.
 func (a *answer) listWatch(t testing.TB, example runtime.Object) cache.ListerWatcherWithContext {
 	c, err := codec.For(example)
 	if err != nil {
@@ -99,7 +97,6 @@ func (a *answer) listWatch(t testing.TB, example runtime.Object) cache.ListerWat
 	}, codec.NewSent(c, example, true))
 }
 
-// format is one of the formats (JSON, protobuf) in which a server sends typed objects.
 type format struct {
 	contentType string
 	encode      func(t testing.TB, obj runtime.Object) []byte
@@ -260,7 +257,6 @@ func testEvents(t *testing.T, f format, kind schema.GroupVersionKind, example ru
 	}
 }
 
-// all returns all events of a watch until it ends.
 func all(w watch.Interface) (events []watch.Event) {
 	for ev := range w.ResultChan() {
 		events = append(events, ev)
@@ -268,7 +264,7 @@ func all(w watch.Interface) (events []watch.Event) {
 	return events
 }
 
-// same checks that an object equals client-go's. client-go's object may have an apiVersion and kind in addition.
+// same checks that an object equals client-go's, which may have an apiVersion and kind in addition.
 func same(t *testing.T, have, want runtime.Object) {
 	t.Helper()
 	got, err := entry.Decoded(have)
@@ -342,7 +338,6 @@ func TestUnstructuredAsClientGo(t *testing.T) {
 	}
 }
 
-// bodies returns the bytes of a small list in each format.
 func bodies(t testing.TB) map[string][]byte {
 	out := map[string][]byte{}
 	for name, f := range formats {
@@ -358,8 +353,7 @@ func bodies(t testing.TB) map[string][]byte {
 	return out
 }
 
-// TestCutOff checks that an answer that breaks off at any byte is an error, and that a reflector recognizes it as an
-// answer that broke off.
+// TestCutOff checks that an answer that breaks off at any byte is an error that a reflector recognizes.
 func TestCutOff(t *testing.T) {
 	for name, whole := range bodies(t) {
 		for n := range len(whole) {
@@ -376,7 +370,6 @@ func TestCutOff(t *testing.T) {
 	}
 }
 
-// TestRefused checks that an answer that is not a list, or cannot be read, is an error with that reason.
 func TestRefused(t *testing.T) {
 	status := &metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Code: 410, Reason: metav1.StatusReasonExpired,
@@ -414,7 +407,6 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestWatchOfGarbage checks with which error a watch ends if the server's answer cannot be read.
 func TestWatchOfGarbage(t *testing.T) {
 	for name, tt := range map[string]struct {
 		body, want string
@@ -449,7 +441,6 @@ func TestWatchOfGarbage(t *testing.T) {
 	}
 }
 
-// endless is the body of an answer that blocks until it is closed.
 type endless struct{ closed chan struct{} }
 
 func (e endless) Read([]byte) (int, error) { <-e.closed; return 0, errors.New("closed") }
@@ -518,7 +509,6 @@ func FuzzList(f *testing.F) {
 	})
 }
 
-// FuzzWatch checks that a watch ends after any answer to the watch request.
 func FuzzWatch(f *testing.F) {
 	obj := &metav1.PartialObjectMetadata{
 		TypeMeta: metav1.TypeMeta{Kind: "PartialObjectMetadata", APIVersion: "meta.k8s.io/v1"}, ObjectMeta: metav1.ObjectMeta{Name: "a"},

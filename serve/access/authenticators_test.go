@@ -187,7 +187,6 @@ func TestTokenFileChanges(t *testing.T) {
 	})
 }
 
-// withCertificate returns a request over a TLS connection on which the client has shown the certificates of pairs.
 func withCertificate(pairs ...tls.Certificate) *http.Request {
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	r.TLS = &tls.ConnectionState{}
@@ -226,7 +225,7 @@ func TestClientCA(t *testing.T) {
 		Subject: pkix.Name{CommonName: "jane"}, ExtKeyUsage: usage,
 		NotBefore: time.Now().Add(time.Minute), NotAfter: time.Now().Add(time.Hour),
 	})))
-	// A certificate that the user jane has signed with her own certificate.
+	// The user jane has signed this certificate with her own certificate.
 	refused(t, a, withCertificate(other.Client("root"), ca.Client("jane")))
 }
 
@@ -259,7 +258,6 @@ func TestClientCAChanges(t *testing.T) {
 	}
 }
 
-// fake is an authenticator that returns a fixed result.
 type fake struct {
 	user  access.User
 	err   error
@@ -288,7 +286,7 @@ func TestUnion(t *testing.T) {
 	}
 }
 
-// TestAccountsWhileUpstreamIsAway checks when UpstreamOptions.Accounts decides about a token: only while the API server
+// TestAccountsWhileUpstreamIsAway checks that UpstreamOptions.Accounts decides about a token only while the API server
 // is unreachable. Otherwise the API server's answer counts, even for a token whose Pod no longer exists, which Accounts
 // cannot know.
 func TestAccountsWhileUpstreamIsAway(t *testing.T) {

@@ -10,10 +10,9 @@ import (
 	"github.com/larder-dev/larder/serve/access"
 )
 
-// deadlines is a ResponseRecorder that records the deadlines that a handler sets.
 type deadlines struct {
 	*httptest.ResponseRecorder
-	read, write []time.Time // in the order in which they were set
+	read, write []time.Time
 }
 
 func (d *deadlines) SetReadDeadline(t time.Time) error {
@@ -58,7 +57,6 @@ func TestDeadlines(t *testing.T) {
 	}
 }
 
-// TestHeadersOfRefusals checks that a 401 and a 403 have the same headers as kube-apiserver's.
 func TestHeadersOfRefusals(t *testing.T) {
 	h := handler(reached, byToken{}, access.Limits{})
 	for protocol, want := range map[int]string{1: "", 2: "close"} {

@@ -2,7 +2,6 @@ package access
 
 import "bytes"
 
-// ParseTokens parses a token file and returns its users, for fuzzing.
 func ParseTokens(data []byte) ([]User, error) {
 	all, err := parseTokens(data, func(int, string) {})
 	users := make([]User, 0, len(all))
@@ -12,7 +11,6 @@ func ParseTokens(data []byte) ([]User, error) {
 	return users, err
 }
 
-// ParseAccess parses an OfflineAccess file, for fuzzing.
 func ParseAccess(data []byte) (*OfflineAccess, error) {
 	rules, err := parseAccess(bytes.Clone(data))
 	if err != nil {

@@ -127,7 +127,6 @@ func FuzzServiceAccountToken(f *testing.F) {
 	})
 }
 
-// FuzzReviewBody checks that the response to a review with any body can be decoded by its client.
 func FuzzReviewBody(f *testing.F) {
 	h := handler(access.Reviews{Authorizer: fixed{Decision: access.Decision{Allowed: true}}}, byToken{}, access.Limits{})
 	types := []string{runtime.ContentTypeJSON, runtime.ContentTypeYAML, runtime.ContentTypeProtobuf}

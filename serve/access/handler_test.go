@@ -31,7 +31,6 @@ var reached = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, u.Username)
 })
 
-// byToken authenticates users by tokens that equal their names.
 type byToken struct{}
 
 func (byToken) Authenticate(r *http.Request) (access.User, bool, error) {
@@ -71,7 +70,7 @@ func TestHandlerRejectsUnauthenticated(t *testing.T) {
 		"unauthenticated": &fake{user: access.User{Username: "jane", Groups: []string{"system:unauthenticated"}}},
 	} {
 		w := answer(handler(no, a, access.Limits{}), withToken("jane"))
-		// The body and the headers of kube-apiserver 1.36's response.
+		// The body and the headers are those of kube-apiserver 1.36.
 		const want = `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",` +
 			`"message":"Unauthorized","reason":"Unauthorized","code":401}` + "\n"
 		if w.Code != http.StatusUnauthorized || w.Body.String() != want {
@@ -187,7 +186,6 @@ func TestProxyHeadersAreDropped(t *testing.T) {
 	}
 }
 
-// gate is a handler whose requests wait until the channel open is closed.
 type gate struct {
 	open  chan struct{}
 	watch bool
@@ -207,8 +205,8 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// send sends n concurrent requests of a user. It returns a function that waits for their responses, and returns the
-// number of responses by status code.
+// send sends n concurrent requests of a user. The returned function waits for the responses, and counts them by status
+// code.
 func send(h http.Handler, n int, target, token string) func() map[int]int {
 	var mu sync.Mutex
 	var all sync.WaitGroup
@@ -274,7 +272,6 @@ func TestRequestsPerUser(t *testing.T) {
 	})
 }
 
-// slowToken is an authenticator that authenticates no request, and does not return before wait is closed.
 type slowToken struct{ wait chan struct{} }
 
 func (s *slowToken) Authenticate(*http.Request) (access.User, bool, error) {
@@ -406,7 +403,6 @@ func TestBodies(t *testing.T) {
 	if code := post(strings.NewReader(strings.Repeat("x", 1001))); code != http.StatusRequestEntityTooLarge || read != 0 {
 		t.Errorf("a body beyond: %d after %d bytes", code, read)
 	}
-	// The body has no Content-Length.
 	if code := post(io.MultiReader(bytes.NewReader(make([]byte, 1001)))); code != http.StatusRequestEntityTooLarge || read != 1000 {
 		t.Errorf("a body of unknown length: %d after %d bytes", code, read)
 	}

@@ -25,16 +25,14 @@ import (
 	"github.com/larder-dev/larder/serve/access/listener"
 )
 
-// site is a TLS server that authenticates users, and the API server that it asks about them.
 type site struct {
-	dir      string // directory of the server's certificates
+	dir      string
 	ca       []byte
 	address  string
 	static   *access.StaticToken
 	upstream *reviewer
 }
 
-// newSite starts a site. It answers reviews, and serves pods to users with the right to list them.
 func newSite(t *testing.T, token string) *site {
 	t.Helper()
 	log := logr.Discard()
@@ -111,8 +109,7 @@ func listPods(ctx context.Context, c kubernetes.Interface) error {
 
 // TestInCluster checks that an agent in a Pod can use a server of package access as the package documentation
 // describes. rest.InClusterConfig reads from /var/run/secrets, which a test cannot write. The test therefore builds the
-// same configuration: Host from the two variables, the CA from its file, and the token from its file, which client-go
-// reads again after a renewal (k8s.io/client-go/rest/config.go).
+// same configuration: Host from the two variables, and CA and token from their files (k8s.io/client-go/rest/config.go).
 func TestInCluster(t *testing.T) {
 	s := newSite(t, access.NewToken())
 	host, port, err := net.SplitHostPort(s.address)
@@ -157,7 +154,7 @@ func TestInCluster(t *testing.T) {
 }
 
 // TestInClusterOffline checks that an agent is served during an outage of the API server. The cluster's stored keys
-// authenticate it, and the OfflineAccess file gives it rights.
+// authenticate the agent, and the OfflineAccess file gives it rights.
 func TestInClusterOffline(t *testing.T) {
 	s := newSite(t, access.NewToken())
 	s.upstream.set(func() { s.upstream.fault = context.DeadlineExceeded })
@@ -212,7 +209,6 @@ func TestInClusterOffline(t *testing.T) {
 	}
 }
 
-// TestKubeconfig checks that a client with the kubeconfig that the process has written is served.
 func TestKubeconfig(t *testing.T) {
 	token := access.NewToken()
 	s := newSite(t, token)

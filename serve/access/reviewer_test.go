@@ -24,7 +24,6 @@ import (
 	"github.com/larder-dev/larder/serve/access"
 )
 
-// logs collects the lines of a logger, at any verbosity.
 type logs struct {
 	mu    sync.Mutex
 	lines []string
@@ -44,7 +43,6 @@ func (l *logs) text() string {
 	return strings.Join(l.lines, "\n")
 }
 
-// withToken returns a request with a bearer token.
 func withToken(token string) *http.Request {
 	r := httptest.NewRequest(http.MethodGet, "/api/v1/pods", nil)
 	r.Header.Set("Authorization", "Bearer "+token)
@@ -65,7 +63,6 @@ func file(t testing.TB, text string) string {
 	return path
 }
 
-// known fails the test unless the authenticator authenticates the request as the user with that name.
 func known(t testing.TB, a access.Authenticator, r *http.Request, name string) access.User {
 	t.Helper()
 	user, ok, err := a.Authenticate(r)
@@ -75,7 +72,6 @@ func known(t testing.TB, a access.Authenticator, r *http.Request, name string) a
 	return user
 }
 
-// unknown fails the test unless the authenticator returns neither a user nor an error.
 func unknown(t testing.TB, a access.Authenticator, r *http.Request) {
 	t.Helper()
 	if user, ok, err := a.Authenticate(r); ok || err != nil || user.Username != "" {
@@ -83,13 +79,11 @@ func unknown(t testing.TB, a access.Authenticator, r *http.Request) {
 	}
 }
 
-// refused fails the test unless the authenticator returns an error.
 func refused(t testing.TB, a access.Authenticator, r *http.Request) {
 	t.Helper()
 	_ = refusal(t, a, r)
 }
 
-// refusal returns the error with which the authenticator rejects the request. It fails the test if there is none.
 func refusal(t testing.TB, a access.Authenticator, r *http.Request) error {
 	t.Helper()
 	user, ok, err := a.Authenticate(r)
@@ -105,18 +99,21 @@ type reviewer struct {
 	tokens map[string]access.User
 	allows func(authorizationv1.SubjectAccessReviewSpec) bool
 
-	mu        sync.Mutex
-	token     int // number of TokenReviews
-	access    int // number of SubjectAccessReviews
-	last      authorizationv1.SubjectAccessReviewSpec
-	fault     error  // error of every connection
-	status    int    // status code of all responses, if not 0
-	body      string // body of all responses, if not empty
+	mu     sync.Mutex
+	token  int
+	access int
+	last   authorizationv1.SubjectAccessReviewSpec
+	fault  error
+	// status is the status code of all responses, if not 0.
+	status int
+	// body is the body of all responses, if not empty.
+	body      string
 	wait      chan struct{}
 	waiting   chan struct{}
-	audiences []string // the audiences of all tokens
-	complaint string   // the error text in TokenReviews
-	denies    bool     // a denial sets Denied as well, as some authorizers do
+	audiences []string
+	complaint string
+	// denies is true if a denial sets Denied as well, as some authorizers do.
+	denies bool
 }
 
 func newReviewer() *reviewer {
@@ -142,7 +139,6 @@ func (v *reviewer) config() *rest.Config {
 	return &rest.Config{Host: "http://api.invalid", Transport: v, BearerToken: "larders-own-token-0123456789abcdef"}
 }
 
-// RoundTrip implements http.RoundTripper.
 func (v *reviewer) RoundTrip(r *http.Request) (*http.Response, error) {
 	v.mu.Lock()
 	fault, wait := v.fault, v.wait
@@ -175,7 +171,6 @@ func (v *reviewer) count(r *http.Request) {
 	}
 }
 
-// ServeHTTP implements http.Handler.
 func (v *reviewer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	v.count(r)
 	v.mu.Lock()
@@ -232,19 +227,16 @@ func upstream(t testing.TB, v *reviewer, o access.UpstreamOptions) *access.Upstr
 	return u
 }
 
-// user returns a user in the given groups and in the group system:authenticated.
 func user(name string, groups ...string) access.User {
 	return access.User{Username: name, Groups: append(slices.Clone(groups), "system:authenticated")}
 }
 
-// read returns the attributes of a read request of a user.
 func read(u access.User, verb, resource, namespace string) access.Attributes {
 	name, group, _ := strings.Cut(resource, ".")
 	return access.Attributes{User: u, Verb: verb, Group: group, Version: "v1", Resource: name, Namespace: namespace}
 }
 
-// allowed returns whether the authorizer allows a request. It fails the test if the authorizer returns an error, or
-// denies the request without a reason.
+// allowed returns whether the authorizer allows a request. An error, or a denial without a reason, fails the test.
 func allowed(t testing.TB, a access.Authorizer, attributes access.Attributes) bool {
 	t.Helper()
 	d, err := a.Authorize(t.Context(), attributes)
@@ -257,7 +249,6 @@ func allowed(t testing.TB, a access.Authorizer, attributes access.Attributes) bo
 	return d.Allowed
 }
 
-// fixed is an authorizer that returns a fixed result.
 type fixed struct {
 	access.Decision
 	err error

@@ -192,7 +192,6 @@ const (
 	selfPath   = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 )
 
-// encode encodes an object in the format of a media type.
 func encode(t testing.TB, mediaType string, object runtime.Object) []byte {
 	t.Helper()
 	info, ok := runtime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), mediaType)

@@ -28,7 +28,6 @@ import (
 
 const issuerURL = "https://kubernetes.default.svc.cluster.local"
 
-// clusterKeys returns the key pairs of a cluster's API server. They are generated only once.
 var clusterKeys = sync.OnceValue(func() (k struct {
 	rsa   *rsa.PrivateKey
 	ec    *ecdsa.PrivateKey
@@ -53,7 +52,6 @@ var clusterKeys = sync.OnceValue(func() (k struct {
 	return k
 })
 
-// keySet returns public keys as a key set in the format of API servers.
 func keySet(t testing.TB, keys ...jose.JSONWebKey) json.RawMessage {
 	t.Helper()
 	data, err := json.Marshal(jose.JSONWebKeySet{Keys: keys})
@@ -73,7 +71,6 @@ func clusterIssuer(t testing.TB) access.Issuer {
 
 type claims map[string]any
 
-// agentClaims returns the claims of the projected token of the service account monitoring/agent.
 func agentClaims() claims {
 	now := time.Now()
 	return claims{
@@ -98,7 +95,6 @@ func with(changes claims) claims {
 	return c
 }
 
-// sign returns a token with the given claims, signed with a key. The token's header has the key's ID.
 func sign(t testing.TB, c claims, alg jose.SignatureAlgorithm, key any, id string) string {
 	t.Helper()
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: alg, Key: jose.JSONWebKey{Key: key, KeyID: id}}, nil)
@@ -224,7 +220,7 @@ func TestServiceAccountsIgnoreOtherTokens(t *testing.T) {
 	unknown(t, a, withToken("..."))
 	unknown(t, a, withToken(sign(t, with(claims{"iss": "https://accounts.example.com"}), jose.RS256, k.rsa, "rsa")))
 	unknown(t, a, withToken(sign(t, with(claims{"iss": nil}), jose.RS256, k.rsa, "rsa")))
-	// The cluster's key, but with an algorithm that API servers do not use.
+	// These tokens are signed with the cluster's key, but with algorithms that API servers do not use.
 	unknown(t, a, withToken(sign(t, agentClaims(), jose.RS512, k.rsa, "rsa")))
 	unknown(t, a, withToken(sign(t, agentClaims(), jose.PS256, k.rsa, "rsa")))
 
@@ -349,7 +345,6 @@ func TestFetchIssuer(t *testing.T) {
 	}
 }
 
-// transport is a function as an http.RoundTripper.
 type transport func(*http.Request) (*http.Response, error)
 
 func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

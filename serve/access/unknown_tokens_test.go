@@ -15,16 +15,15 @@ import (
 	"github.com/larder-dev/larder/serve/access"
 )
 
-// from returns a request with a bearer token from a client address.
 func from(address, token string) *http.Request {
 	r := withToken(token)
 	r.RemoteAddr = address + ":1000"
 	return r
 }
 
-// TestForgedTokens checks which unknown tokens are rejected without a TokenReview: those that name the stored issuer
-// and a stored key, but have a wrong signature or have expired. Every other token is sent to the API server: a token of
-// an identity provider, an opaque token, a token of a Secret, a token for another audience, and a token signed with a
+// TestForgedTokens checks that unknown tokens are rejected without a TokenReview if they name the stored issuer and a
+// stored key, but have a wrong signature or have expired. Every other token is sent to the API server: a token of an
+// identity provider, an opaque token, a token of a Secret, a token for another audience, and a token signed with a
 // rotated key (issue 37).
 func TestForgedTokens(t *testing.T) {
 	k := clusterKeys()
@@ -94,9 +93,8 @@ func TestWrongClock(t *testing.T) {
 	})
 }
 
-// TestRandomTokens checks the limits of concurrent reviews of unknown tokens, and of rejected tokens per client address
-// and minute. The limits do not affect known tokens: the owner's token, a token signed with a stored key, and a token
-// that the API server has accepted before (issue 37).
+// TestRandomTokens checks that the limits for unknown tokens do not affect known tokens: the owner's token, a token
+// signed with a stored key, and a token that the API server has accepted before (issue 37).
 func TestRandomTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC))) // the fake clock begins in 2000
@@ -193,9 +191,8 @@ func TestTokensOfANetwork(t *testing.T) {
 	}
 }
 
-// TestManyUnknownTokens checks that many rejected tokens do not evict accepted tokens from the cache.
 func TestManyUnknownTokens(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // under a fake clock, since answers are cached for ten seconds
+	synctest.Test(t, func(t *testing.T) { // the clock is fake, since answers are cached for ten seconds
 		v := newReviewer()
 		u := upstream(t, v, access.UpstreamOptions{UnknownTokensPerMinute: 1 << 20})
 		v.set(func() { v.tokens["good"] = user("jane") })
@@ -239,8 +236,8 @@ func TestConcurrentWrongToken(t *testing.T) {
 }
 
 // TestRefusalsAreDelayed checks that after many rejections of a client address each further rejection is delayed by a
-// second, even if the rejection of its token is cached. Authenticated requests of that address are not delayed, and
-// neither are other addresses (issue 37).
+// second, even if the rejection of its token is cached. Authenticated requests and other addresses are not delayed
+// (issue 37).
 func TestRefusalsAreDelayed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owner := access.NewToken()

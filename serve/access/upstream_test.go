@@ -26,7 +26,6 @@ import (
 
 const janesToken = "token-of-jane-0123456789"
 
-// jane is the user whose token is janesToken.
 var jane = access.User{
 	Username: "jane", UID: "uid-1", Groups: []string{"ops", "system:authenticated"},
 	Extra: map[string]authenticationv1.ExtraValue{"scopes": {"a", "b"}},
@@ -74,8 +73,6 @@ func TestTokenReviewAudiences(t *testing.T) {
 	}
 }
 
-// TestTokenReviewsAreCached checks that the API server's answers to TokenReviews are cached for 10 s, and denials for 2
-// s.
 func TestTokenReviewsAreCached(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := newReviewer()
@@ -94,7 +91,7 @@ func TestTokenReviewsAreCached(t *testing.T) {
 		time.Sleep(9 * time.Second)
 		known(t, u, withToken(janesToken), "jane")
 		asked(1)
-		v.set(func() { delete(v.tokens, janesToken) }) // revokes the token
+		v.set(func() { delete(v.tokens, janesToken) })
 		time.Sleep(time.Second + 1)
 		unknown(t, u, withToken(janesToken))
 		asked(2)
@@ -223,8 +220,9 @@ func TestDecisionsAreCached(t *testing.T) {
 		u := upstream(t, v, access.UpstreamOptions{})
 		a := read(jane, "list", "pods", "")
 		for _, step := range []struct {
-			after   time.Duration
-			yes     bool // the API server's decision
+			after time.Duration
+			// yes is the API server's decision.
+			yes     bool
 			allowed bool
 			asked   int
 		}{
@@ -246,7 +244,6 @@ func TestDecisionsAreCached(t *testing.T) {
 	})
 }
 
-// status returns the status code in the Status of an error.
 func status(t testing.TB, err error) int32 {
 	t.Helper()
 	var s apierrors.APIStatus
@@ -342,8 +339,8 @@ func TestLostConnectionIsTriedAgain(t *testing.T) {
 	known(t, u, withToken(janesToken), "jane")
 }
 
-// TestOutage checks that during an outage of the API server one review every two seconds waits for it. All other
-// reviews fail at once.
+// TestOutage checks that during an outage of the API server one review every two seconds waits for the API server, and
+// that all other reviews fail at once.
 func TestOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := newReviewer()
@@ -351,7 +348,7 @@ func TestOutage(t *testing.T) {
 		var l logs
 		log := l.logger()
 		u := upstream(t, v, access.UpstreamOptions{Logger: &log})
-		v.wait = make(chan struct{}) // as if the network dropped packets
+		v.wait = make(chan struct{}) // no response arrives, as if the network dropped packets
 		if err := refusal(t, u, withToken(janesToken)); !errors.Is(err, access.ErrUnreachable) {
 			t.Fatal(err)
 		}

@@ -44,7 +44,6 @@ func body(t *testing.T, r *http.Response) string {
 	return string(data)
 }
 
-// checkSecure checks the security headers of a response.
 func checkSecure(t *testing.T, what string, h http.Header) {
 	t.Helper()
 	for name, want := range map[string]string{
@@ -66,8 +65,8 @@ func checkSecure(t *testing.T, what string, h http.Header) {
 	}
 }
 
-// TestFiles checks that the page's static files are served with their content types, and that all other requests reach
-// the next handler.
+// TestFiles checks that the page's static files are served with their content types, and that other requests reach the
+// next handler.
 func TestFiles(t *testing.T) {
 	h := page.Files(elsewhere)
 	names, err := filepath.Glob("static/*")

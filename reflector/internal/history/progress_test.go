@@ -8,8 +8,9 @@ import (
 
 func TestAdvance(t *testing.T) {
 	for _, tt := range []struct {
-		list, event  string
-		rv, resuming string // rv is the resourceVersion for the sink; resuming is where the next watch starts
+		list, event string
+		// rv is the resourceVersion for the Sink; resuming is where the next watch starts.
+		rv, resuming string
 	}{
 		{"100", "101", "101", "101"},
 		{"100", "99", "100", "100"},

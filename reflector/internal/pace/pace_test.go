@@ -41,13 +41,12 @@ func TestBackoffJitter(t *testing.T) {
 		lowest, highest = min(lowest, d), max(highest, d)
 	}
 	// Full jitter: the random part of the wait is between zero and the ceiling. The server's Retry-After is added to
-	// it.
+	// the random part.
 	if lowest < time.Second || lowest > 2*time.Second || highest > 7400*time.Millisecond || highest < 6*time.Second {
 		t.Errorf("waits from %s to %s", lowest, highest)
 	}
 }
 
-// TestPageOfOne checks that the lowest limit does not exceed the requested page size.
 func TestPageOfOne(t *testing.T) {
 	l := NewLimit(1)
 	if l.Cut(l.Next, time.Minute); l.Next != 1 {
@@ -88,7 +87,7 @@ func TestMeanSize(t *testing.T) {
 }
 
 // TestPutOffIsNoPatience checks that ErrPutOff, which means that the server asked to retry later, does not lengthen the
-// time-out. Only slow answers lengthen it.
+// time-out.
 func TestPutOffIsNoPatience(t *testing.T) {
 	var p Patience
 	for range 3 {
@@ -98,8 +97,7 @@ func TestPutOffIsNoPatience(t *testing.T) {
 	}
 }
 
-// TestPatience checks that the time-out of a single object's request doubles after the request has timed out, up to a
-// maximum.
+// TestPatience checks that the time-out doubles after a request for a single object has timed out, up to a maximum.
 func TestPatience(t *testing.T) {
 	var p Patience
 	late := context.DeadlineExceeded
@@ -122,8 +120,8 @@ func TestPatience(t *testing.T) {
 	}
 }
 
-// TestSilenceLimit checks that the limit doubles, up to a maximum, at the resourceVersion where watches are closed for
-// silence. At any other resourceVersion it stays.
+// TestSilenceLimit checks that the limit doubles, up to a maximum, only at the resourceVersion where watches are closed
+// for silence.
 func TestSilenceLimit(t *testing.T) {
 	var q Silence
 	want := func(rv string, forLive, forDrain time.Duration) {
@@ -145,7 +143,6 @@ func TestSilenceLimit(t *testing.T) {
 	want("5", silenceLimit, drains)
 }
 
-// counted is an object that counts the calls of its method Size.
 type counted struct {
 	corev1.ConfigMap
 	n *int

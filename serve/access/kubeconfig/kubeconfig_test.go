@@ -28,7 +28,7 @@ func config(t testing.TB) kubeconfig.Config {
 func TestWrite(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kubeconfig")
 	c := config(t)
-	for range 2 { // writes a new file, then replaces it
+	for range 2 { // the first round writes a new file, the second replaces it
 		if err := c.Write(path); err != nil {
 			t.Fatal(err)
 		}
@@ -111,7 +111,6 @@ func TestWriteIsRefused(t *testing.T) {
 	}
 }
 
-// TestWriteKeepsOtherKubeconfigs checks that Write does not overwrite a kubeconfig with a user's own entries.
 func TestWriteKeepsOtherKubeconfigs(t *testing.T) {
 	for what, text := range map[string]string{
 		"another context": "apiVersion: v1\nkind: Config\ncontexts: [{name: prod, context: {cluster: prod, user: me}}]\n",
@@ -162,7 +161,6 @@ func TestWriteThroughALink(t *testing.T) {
 	}
 }
 
-// TestWriteIsAtomic checks that a concurrent reader of the kubeconfig always sees a complete file.
 func TestWriteIsAtomic(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kubeconfig")
 	c := config(t)

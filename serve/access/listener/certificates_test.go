@@ -37,7 +37,6 @@ func generate(t testing.TB, dir string, hosts ...string) *listener.Certificates 
 	return c
 }
 
-// shown returns the certificate that the server shows to clients in the TLS handshake.
 func shown(t testing.TB, c *listener.Certificates) *x509.Certificate {
 	t.Helper()
 	pair, err := c.Config(nil).GetCertificate(&tls.ClientHelloInfo{})
@@ -153,7 +152,6 @@ func TestGenerateRenews(t *testing.T) {
 	})
 }
 
-// TestGenerateCannotRenew checks that a certificate is renewed in memory if the directory is not writable.
 func TestGenerateCannotRenew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		toThePresent()
@@ -175,8 +173,8 @@ func TestGenerateCannotRenew(t *testing.T) {
 	})
 }
 
-// TestGenerateWithAWrongClock checks a device without a battery for its clock, which starts in 1970 and sets the clock
-// later. Its certificates remain valid when the clock is set. The clock of synctest starts in 2000.
+// TestGenerateWithAWrongClock checks that certificates from a device without a battery for its clock, which starts in
+// 1970, remain valid when the clock is set. The clock of synctest starts in 2000.
 func TestGenerateWithAWrongClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "tls")

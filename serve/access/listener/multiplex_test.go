@@ -15,7 +15,6 @@ import (
 	"github.com/larder-dev/larder/serve/access/listener"
 )
 
-// loopback starts the server on a port of the loopback interface and returns its address.
 func (s *served) loopback(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -26,7 +25,6 @@ func (s *served) loopback(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// protocolOf connects to the server, offers the protocols, and returns the protocol that the server selects.
 func (s *served) protocolOf(t *testing.T, addr string, protocols ...string) (protocol string, conn *tls.Conn) {
 	t.Helper()
 	config := s.client()
@@ -68,8 +66,8 @@ func TestMultiplex(t *testing.T) {
 	}
 }
 
-// TestMultiplexedRequests checks that all requests of a client that offers Multiplex share an HTTP/2 connection. If
-// there are more requests than the connection may have streams, the client opens another connection.
+// TestMultiplexedRequests checks that all requests of a client that offers Multiplex share an HTTP/2 connection, up to
+// its maximum of streams.
 func TestMultiplexedRequests(t *testing.T) {
 	var started sync.WaitGroup
 	let := make(chan struct{})

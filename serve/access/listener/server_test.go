@@ -25,7 +25,6 @@ import (
 	"github.com/larder-dev/larder/serve/access/listener"
 )
 
-// pipes is a net.Listener whose connections are pipes in memory, so that tests can use a fake clock.
 type pipes struct {
 	accept chan net.Conn
 	closed chan struct{}
@@ -50,14 +49,12 @@ func (p *pipes) Close() error {
 
 func (p *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
 
-// dial connects to the server, which has accepted the connection when dial returns.
 func (p *pipes) dial() net.Conn {
 	client, server := net.Pipe()
 	p.accept <- server
 	return client
 }
 
-// served is a Server for tests. Its handler authenticates users by tokens that equal their names.
 type served struct {
 	*listener.Server
 	ca *x509.CertPool
@@ -80,7 +77,6 @@ func newServer(t testing.TB, next http.Handler, limits access.Limits) *served {
 	return s
 }
 
-// start makes the server accept connections from l until the returned function is called.
 func (s *served) start(t testing.TB, l net.Listener) (stop func()) {
 	var running sync.WaitGroup
 	running.Go(func() {
@@ -99,7 +95,6 @@ func (s *served) start(t testing.TB, l net.Listener) (stop func()) {
 
 func (s *served) client() *tls.Config { return &tls.Config{RootCAs: s.ca, ServerName: "localhost"} }
 
-// request sends a request over a connection with HTTP/1.1, and returns the status code of the response.
 func request(t testing.TB, conn net.Conn, text string) int {
 	t.Helper()
 	if _, err := io.WriteString(conn, text); err != nil {
@@ -121,7 +116,6 @@ var ok = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, "ok")
 })
 
-// closedAfter waits until the server closes the connection, and returns how long that took.
 func closedAfter(conn net.Conn) time.Duration {
 	began := time.Now()
 	_, _ = io.Copy(io.Discard, conn)
@@ -149,9 +143,9 @@ func TestSlowClients(t *testing.T) {
 		check("nothing is sent", l.dial(), 10*time.Second)
 		check("nothing after the handshake", handshake(), 10*time.Second)
 
-		conn := handshake() // slowloris attack: a header that arrives byte by byte
+		conn := handshake() // a slowloris attack sends a header byte by byte
 		began := time.Now()
-		go func() { _, _ = io.Copy(io.Discard, conn) }() // reads the response, since pipes do not buffer it
+		go func() { _, _ = io.Copy(io.Discard, conn) }() // the response is read, since pipes do not buffer it
 		for _, b := range []byte(plain + strings.Repeat("x", 100)) {
 			if _, err := conn.Write([]byte{b}); err != nil {
 				break
@@ -167,14 +161,14 @@ func TestSlowClients(t *testing.T) {
 		}
 		check("idle", conn, 90*time.Second)
 
-		conn = handshake() // sends a request with an incomplete body
+		conn = handshake() // this request has an incomplete body
 		if _, err := io.WriteString(conn, "POST / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer jane\r\n"+
 			"Content-Length: 1000\r\n\r\nx"); err != nil {
 			t.Fatal(err)
 		}
 		check("a slow body", conn, time.Minute)
 
-		conn = handshake() // sends an incomplete body without a token, which is not read
+		conn = handshake() // an incomplete body without a token is not read
 		if _, err := io.WriteString(conn, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\nx"); err != nil {
 			t.Fatal(err)
 		}
@@ -182,7 +176,6 @@ func TestSlowClients(t *testing.T) {
 	})
 }
 
-// TestLongRequestAfterItsBody checks that a request whose body has been read is not ended by the read deadline.
 func TestLongRequestAfterItsBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -212,7 +205,6 @@ func TestLongRequestAfterItsBody(t *testing.T) {
 	})
 }
 
-// TestSlowReader checks that a response ends if its client does not read it.
 func TestSlowReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := make(chan time.Duration, 1)
@@ -247,7 +239,7 @@ func TestHeaders(t *testing.T) {
 		send := func(text string) int {
 			conn := tls.Client(l.dial(), s.client())
 			defer conn.NetConn().Close()
-			go func() { _, _ = io.WriteString(conn, text) }() // concurrent: the response may arrive before all is sent
+			go func() { _, _ = io.WriteString(conn, text) }() // the response may arrive before all of the request is sent
 			r, err := http.ReadResponse(bufio.NewReader(conn), nil)
 			if err != nil {
 				return 0
@@ -273,7 +265,6 @@ func TestHeaders(t *testing.T) {
 	})
 }
 
-// isOpen reports whether the server has not closed a connection, under a fake clock.
 func isOpen(c net.Conn) bool {
 	synctest.Wait()
 	_ = c.SetReadDeadline(time.Now().Add(time.Nanosecond))
@@ -282,7 +273,6 @@ func isOpen(c net.Conn) bool {
 	return errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// TestConnectionsAreBounded checks that each connection beyond Limits.Connections closes an idle connection.
 func TestConnectionsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		block := make(chan struct{})
@@ -294,7 +284,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 		l := newPipes()
 		defer s.start(t, l)()
 		var fresh []net.Conn
-		for range 1000 { // connections without a TLS handshake
+		for range 1000 { // these connections have no TLS handshake
 			fresh = append(fresh, l.dial())
 		}
 		for i, c := range fresh {
@@ -325,11 +315,11 @@ func TestConnectionsAreBounded(t *testing.T) {
 				t.Errorf("half-open connection %d is still open", i)
 			}
 		}
-		half := l.dial() // closes the connection with the longest idle time
+		half := l.dial() // this connection closes the connection with the longest idle time
 		if isOpen(idle[0].NetConn()) || !isOpen(half) {
 			t.Error("the connection that is idle for longest was not closed")
 		}
-		another := l.dial() // closes the connection without a TLS handshake
+		another := l.dial() // this connection closes the connection without a TLS handshake
 		if isOpen(half) || !isOpen(another) {
 			t.Error("the older half-open connection was not closed")
 		}
@@ -399,12 +389,12 @@ func TestHalfOpenConnections(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if half = append(half, c); len(half) > 1000 { // the server has closed the oldest ones
+		if half = append(half, c); len(half) > 1000 { // the server has closed the oldest connections
 			half[0].Close()
 			half = half[1:]
 		}
 		if i%3 == 0 {
-			_, _ = c.Write([]byte{22, 3, 1}) // the start of a TLS handshake
+			_, _ = c.Write([]byte{22, 3, 1}) // the three bytes begin a TLS handshake
 		}
 		if i%100 == 99 {
 			if err := get(); err != nil {
@@ -412,15 +402,15 @@ func TestHalfOpenConnections(t *testing.T) {
 			}
 		}
 	}
-	for i, c := range half[:900] { // the server closes them before their read deadlines
+	for i, c := range half[:900] { // the server closes these connections before their read deadlines
 		if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Fatalf("connection %d: %v", i, err)
 		}
 	}
 }
 
-// TestUnauthenticatedConnections checks the default of Limits.Unauthenticated: at most a thousand connections that have
-// had no authenticated request stay open, although Limits.Connections is higher.
+// TestUnauthenticatedConnections checks that at most a thousand connections without an authenticated request stay open
+// by default, although Limits.Connections is higher.
 func TestUnauthenticatedConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t, ok, access.Limits{})

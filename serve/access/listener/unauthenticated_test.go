@@ -15,7 +15,7 @@ import (
 	"github.com/larder-dev/larder/serve/page"
 )
 
-// Requests that announce a body which is never sent, and a GET without a body, named after their responses.
+// These requests announce a body which is never sent. Their names say how the server responds.
 const (
 	getWithBody  = "GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n"
 	postOfNobody = "POST /api HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n"
@@ -37,7 +37,7 @@ func (s *served) hang(t testing.TB, l *pipes, text string) net.Conn {
 }
 
 // TestIncompleteBody checks that unauthenticated requests with incomplete bodies do not close the connection of an
-// authenticated user. The requests are for page files, or are rejected (issue 37).
+// authenticated user (issue 37).
 func TestIncompleteBody(t *testing.T) {
 	for name, text := range map[string]string{
 		"page": getWithBody, "chunked": chunkedGet, "refused": refusedGet, "refused POST": postOfNobody,
@@ -61,8 +61,6 @@ func TestIncompleteBody(t *testing.T) {
 	}
 }
 
-// TestNoBodyOnGET checks that a GET with a body is rejected before any handler sees it, and that its connection is
-// closed.
 func TestNoBodyOnGET(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t, ok, access.Limits{})
@@ -86,8 +84,8 @@ func TestNoBodyOnGET(t *testing.T) {
 	})
 }
 
-// TestUnauthenticatedPerAddress checks that unauthenticated connections are limited per remote address. Authenticated
-// connections are not, since many clients may share an address behind NAT.
+// TestUnauthenticatedPerAddress checks that only unauthenticated connections are limited per remote address, since many
+// clients may share an address behind NAT.
 func TestUnauthenticatedPerAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t, ok, access.Limits{UnauthenticatedPerAddress: 3})
@@ -132,7 +130,6 @@ func TestUnauthenticatedPerAddress(t *testing.T) {
 	})
 }
 
-// addressed is a connection with the remote address from.
 type addressed struct {
 	net.Conn
 	from net.Addr
@@ -140,14 +137,12 @@ type addressed struct {
 
 func (a addressed) RemoteAddr() net.Addr { return a.from }
 
-// dialFrom connects to the server from an IP address. The server has accepted the connection when dialFrom returns.
 func (p *pipes) dialFrom(address string) net.Conn {
 	client, server := net.Pipe()
 	p.accept <- addressed{server, &net.TCPAddr{IP: net.ParseIP(address), Port: 1000}}
 	return client
 }
 
-// countOpen returns how many of the connections the server has not closed, under a fake clock.
 func countOpen(conns []net.Conn) (open int) {
 	for _, c := range conns {
 		if isOpen(c) {
@@ -185,9 +180,8 @@ func TestUnauthenticatedOfOtherAddresses(t *testing.T) {
 	})
 }
 
-// TestUnauthenticatedOfFewAddresses checks which connections are closed when a few addresses open many: connections of
-// these addresses, not an earlier connection of another client. It does so at the limit of unauthenticated connections,
-// and at the limit of all connections (issue 37).
+// TestUnauthenticatedOfFewAddresses checks that connections of the same few addresses are closed when they open many,
+// not an earlier connection of another client (issue 37).
 func TestUnauthenticatedOfFewAddresses(t *testing.T) {
 	for name, limits := range map[string]access.Limits{
 		"unauthenticated": {Unauthenticated: 10, UnauthenticatedPerAddress: 5},
