@@ -388,7 +388,8 @@ func (l *list) finish(ctx context.Context) outcome {
 	s.newest, s.guards.awaited, s.guards.target = l.newest.Result(), nil, ""
 	s.watching.end, s.announced, s.guards.pending = lost, false, false
 	s.lists.ended, s.lists.unpaged, s.watching.refusals = s.o.Clock.Now(), false, refusals{}
-	if l.reason != ReasonListOnly { // a list of a resource that is not watched does not show that the resource can be watched now
+	// A list of a resource that is not watched does not show that the resource can be watched now.
+	if l.reason != ReasonListOnly {
 		s.conn.backoff.Reset()
 	}
 	if l.reason.Rewrites() {

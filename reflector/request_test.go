@@ -80,7 +80,8 @@ func TestStuckListerWatcher(t *testing.T) {
 				done := make(chan error, 1)
 				r := reflector.New(d, g.m, reflector.Options{PageSize: 10})
 				go func() { done <- r.Run(ctx) }()
-				time.Sleep(10 * time.Minute) // ten minutes are longer than any time-out: the reflector keeps waiting for the request
+				// Ten minutes are longer than any time-out: the reflector keeps waiting for the request.
+				time.Sleep(10 * time.Minute)
 				synctest.Wait()
 				if n := d.held.Load(); n != tt.n {
 					t.Errorf("%d requests wait before the end, want %d", n, tt.n)

@@ -123,7 +123,8 @@ func (c *catalog) discover(ctx context.Context, next *known) {
 		klog.FromContext(ctx).V(2).Info("Part of what is known of the API server cannot be read", "err", err)
 	}
 	resources = slices.DeleteFunc(resources, func(r discovery.Resource) bool {
-		return server.Discovery.Retired(r.GroupVersionResource) // a retired version is absent from discovery, but readable by its path
+		// A retired version is absent from discovery, but readable by its path.
+		return server.Discovery.Retired(r.GroupVersionResource)
 	})
 	o := discovery.Options{Server: server,
 		OpenAPI: func(ctx context.Context, gv schema.GroupVersion) ([]byte, string, error) {

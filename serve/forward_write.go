@@ -122,6 +122,7 @@ func writtenRV(body []byte) uint64 {
 	if m.DeletionTimestamp != nil && len(m.Finalizers) == 0 {
 		return 0
 	}
-	rv, _ := strconv.ParseUint(m.ResourceVersion, 10, 64) // ParseUint returns 0 for a resourceVersion that is not a number and so cannot be compared
+	// ParseUint returns 0 for a resourceVersion that is not a number and so cannot be compared.
+	rv, _ := strconv.ParseUint(m.ResourceVersion, 10, 64)
 	return rv
 }

@@ -42,7 +42,8 @@ func (w *listWriter) begin(length int) {
 		head = fmt.Appendf(nil, "apiVersion: %s\n%s:", apiVersion, w.itemsName())
 	default:
 		meta, err := json.Marshal(w.meta)
-		if !q.collection.builtIn && q.format.form == whole && w.meta.Continue == "" { // kube-apiserver writes an empty continue token for custom resources
+		// Kube-apiserver writes an empty continue token for custom resources.
+		if !q.collection.builtIn && q.format.form == whole && w.meta.Continue == "" {
 			meta = append([]byte(`{"continue":"",`), meta[1:]...)
 		}
 		w.err = err
@@ -124,7 +125,8 @@ func (w *listWriter) itemsName() string {
 func (w *listWriter) yamlTail() ([]byte, error) {
 	_, kind := w.q.collection.typeMeta(w.q.format, w.q.format.form != table)
 	rest := map[string]any{"kind": kind, "metadata": w.meta}
-	if !w.q.collection.builtIn && w.q.format.form == whole && w.meta.Continue == "" { // JSON lists have an empty continue token too
+	// JSON lists have an empty continue token too.
+	if !w.q.collection.builtIn && w.q.format.form == whole && w.meta.Continue == "" {
 		rest["metadata"] = map[string]any{"continue": "", "resourceVersion": w.meta.ResourceVersion}
 	}
 	if w.q.format.form == table {

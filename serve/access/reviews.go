@@ -157,7 +157,8 @@ func (v Reviews) SelfSubjectRulesReview(
 		return nil, statusError(err)
 	}
 	answer := &authorizationv1.SelfSubjectRulesReview{Status: authorizationv1.SubjectRulesReviewStatus{
-		ResourceRules:    slices.Clip(append([]authorizationv1.ResourceRule{}, rules.Resources...)), // JSON has [] for an empty list, not null
+		// JSON has [] for an empty list, not null.
+		ResourceRules:    slices.Clip(append([]authorizationv1.ResourceRule{}, rules.Resources...)),
 		NonResourceRules: slices.Clip(append([]authorizationv1.NonResourceRule{}, rules.NonResources...)),
 		Incomplete:       rules.Incomplete, EvaluationError: rules.Caveat,
 	}}

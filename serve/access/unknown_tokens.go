@@ -95,6 +95,7 @@ func (p perAddress) delay(r *http.Request) {
 
 // clientOf returns the address under which the client of a request is counted: an IPv4 address or an IPv6 /64.
 func clientOf(r *http.Request) netip.Addr {
-	at, _ := netip.ParseAddrPort(r.RemoteAddr) // ParseAddrPort returns the zero Addr for a connection without an IP address
+	// ParseAddrPort returns the zero Addr for a connection without an IP address.
+	at, _ := netip.ParseAddrPort(r.RemoteAddr)
 	return connlimit.Client(at.Addr())
 }
