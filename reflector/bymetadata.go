@@ -21,8 +21,6 @@ import (
 // request.
 const missingShare = 4
 
-// errOtherObject is the error of a request for one object, by a field selector on its name, whose answer contains a
-// different object.
 var errOtherObject = errors.New(
 	"the field selector of the requests is overwritten on the way, or the server ignores it, so single objects cannot " +
 		"be fetched")

@@ -51,8 +51,7 @@ func (m *metadata) list(ctx context.Context, o metav1.ListOptions) (*metav1.Part
 	return out, nil
 }
 
-// missed stops the reflector, runs change, and compacts the server's history, so that the restarted reflector has to
-// list.
+// missed stops the reflector, runs change, and compacts the server's history, so that the restart has to list.
 func (g *rig) missed(change func(), o reflector.Options) {
 	g.t.Helper()
 	g.restart(func() { change(); g.s.compact() }, o)
@@ -108,7 +107,6 @@ func TestListByMetadata(t *testing.T) {
 	})
 }
 
-// TestListByMetadataOfTheSame checks that a list by metadata fetches no object if no object has changed.
 func TestListByMetadataOfTheSame(t *testing.T) {
 	bubble(t, func(g *rig) {
 		o := reflector.Options{ListMetadata: (&metadata{s: g.s}).list}
@@ -125,8 +123,7 @@ func TestListByMetadataOfTheSame(t *testing.T) {
 	})
 }
 
-// TestMuchHasChanged checks that a list by metadata continues with whole objects once more than a quarter of a page has
-// changed.
+// TestMuchHasChanged checks that whole objects are listed once more than a quarter of a page has changed.
 func TestMuchHasChanged(t *testing.T) {
 	bubble(t, func(g *rig) {
 		meta := &metadata{s: g.s}
@@ -163,8 +160,7 @@ func (m *memory) betweenLists() bool {
 	return m.replace == nil
 }
 
-// TestObjectsMoveOnWhileTheyAreFetched checks a list by metadata whose objects change while they are fetched. The list
-// ends when its watch has delivered these changes.
+// TestObjectsMoveOnWhileTheyAreFetched checks that a list by metadata ends when its watch has delivered later changes.
 func TestObjectsMoveOnWhileTheyAreFetched(t *testing.T) {
 	for name, change := range map[string]func(g *rig, key string){
 		"changed":   func(g *rig, key string) { g.s.put(key, "3") },
@@ -241,8 +237,7 @@ func TestListByMetadataEndsWhereTheWatchIs(t *testing.T) {
 	}
 }
 
-// TestHistoryEndsWhileObjectsAreFetched checks that a list by metadata survives a compaction: its watch was opened at
-// the first page.
+// TestHistoryEndsWhileObjectsAreFetched checks that a list by metadata survives a compaction, since its watch is open.
 func TestHistoryEndsWhileObjectsAreFetched(t *testing.T) {
 	bubble(t, func(g *rig) {
 		o := reflector.Options{ListMetadata: (&metadata{s: g.s}).list}
@@ -295,8 +290,7 @@ func TestFetchFails(t *testing.T) {
 	}
 }
 
-// TestMetadataRefused checks that whole objects are listed if metadata are refused. Only temporary refusals are
-// retried.
+// TestMetadataRefused checks that whole objects are listed instead, and that only temporary refusals are retried.
 func TestMetadataRefused(t *testing.T) {
 	for name, tt := range map[string]struct {
 		refuse, refuseOne error
@@ -344,8 +338,7 @@ func TestMetadataRefused(t *testing.T) {
 	}
 }
 
-// TestFetchOfAnother checks that whole objects are listed if the ListerWatcher overwrites the field selector on an
-// object's name.
+// TestFetchOfAnother checks that whole objects are listed if the ListerWatcher overwrites the field selector.
 func TestFetchOfAnother(t *testing.T) {
 	bubble(t, func(g *rig) {
 		o := reflector.Options{PageSize: 10, ListMetadata: (&metadata{s: g.s}).list}

@@ -16,15 +16,15 @@ import (
 	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
+// Comparison is the result of Options.Compare.
 type Comparison struct {
-	// ResourceVersion is the resourceVersion of the list of metadata that was compared with the sink.
+	// ResourceVersion is the resourceVersion of the list of metadata that Options.Compare has compared with the Sink.
 	ResourceVersion string
 	// Differences lists the objects that only the Sink or only the server has, or whose UID or resourceVersion differs.
 	Differences []Difference
 }
 
-// Difference is an object that differs between Sink and server, with both references. The reference of the side without
-// the object is zero.
+// Difference is an object that differs between Sink and server. The reference of a side without the object is zero.
 type Difference struct {
 	Held, Listed entry.ObjectRef
 }
@@ -58,7 +58,7 @@ func (a awaited) explain(t watch.EventType, ref entry.ObjectRef) {
 	}
 }
 
-// ErrIncomparable is returned by Options.Compare if the objects of sink and server cannot be compared in this run.
+// ErrIncomparable is returned by Options.Compare if the objects of Sink and server cannot be compared in this run.
 var ErrIncomparable = errors.New("what is held cannot be compared with what the server has")
 
 // explainTime is how long a watch may be silent while an event for a difference found by Options.Compare has not
@@ -167,9 +167,8 @@ func (g *guards) probeInstead(ctx context.Context) outcome {
 	}
 }
 
-// recheck stops waiting for the events that explain the differences found by Options.Compare. It opens a watch with a
-// three-second time-out, and looks up the newest stored objects again. The bookmark of that watch shows whether events
-// were missed.
+// recheck opens a watch with a three-second time-out in place of the current one, and looks up the newest stored
+// objects. The bookmark of the new watch shows whether the awaited events were missed.
 func (g *guards) recheck(ctx context.Context) outcome {
 	klog.FromContext(ctx).V(2).Info("An object that has changed at the server has not come; looking it up", "objects",
 		len(g.awaited))

@@ -23,8 +23,8 @@ import (
 
 var gr = schema.GroupResource{Resource: "configmaps"}
 
-// compared returns options whose Compare compares the Sink with the server. look, if set, is called before each
-// comparison. change, if set, may modify the result. Both functions may return an error for Compare.
+// compared returns options whose Compare compares the Sink with the server. look and change may be nil: look is called
+// before each comparison, and change may modify the result.
 func (g *rig) compared(look func() error, change func(c *reflector.Comparison) error) reflector.Options {
 	return reflector.Options{Compare: func(ctx context.Context) (c reflector.Comparison, err error) {
 		g.barrier()
@@ -111,8 +111,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestCompareAfterTheWatch checks that Options.Compare is called only after the watch was accepted. An earlier answer
-// may come from another server than the watch.
+// TestCompareAfterTheWatch: an answer from before the watch was accepted may come from another server.
 func TestCompareAfterTheWatch(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -234,8 +233,7 @@ func TestEventBehindTheComparison(t *testing.T) {
 	})
 }
 
-// TestComparisonContradicts checks that a difference at a resourceVersion that was already delivered shows a restored
-// server.
+// TestComparisonContradicts checks that a difference at an already delivered resourceVersion shows a restored server.
 func TestComparisonContradicts(t *testing.T) {
 	for name, d := range map[string]reflector.Difference{
 		"another state": {Held: entry.ObjectRef{Key: "a/x", UID: "uid-1", ResourceVersion: "101"},
@@ -298,8 +296,7 @@ func TestFailedComparison(t *testing.T) {
 	})
 }
 
-// TestCompareWithLeftOut checks that an object of Checkpoint.LeftOut is fetched after the events for the differences
-// that Options.Compare has found.
+// TestCompareWithLeftOut checks that objects of Checkpoint.LeftOut are fetched after the awaited events.
 func TestCompareWithLeftOut(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -355,7 +352,6 @@ func TestIncomparable(t *testing.T) {
 	}
 }
 
-// TestSlowComparison checks that the time limit of a comparison starts when its request is sent.
 func TestSlowComparison(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -377,8 +373,7 @@ func TestSlowComparison(t *testing.T) {
 	})
 }
 
-// TestCompareAndARewind checks that the reflector detects by Options.Compare that the server's resourceVersion is below
-// the stored one.
+// TestCompareAndARewind checks that Options.Compare detects a server below the stored resourceVersion.
 func TestCompareAndARewind(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(5)
@@ -476,8 +471,7 @@ func TestVerifyBesideCompare(t *testing.T) {
 	}
 }
 
-// TestVerifyReceivesTimeOfLoss checks that Verify receives the time at which the connection was lost. An earlier answer
-// may be from another server.
+// TestVerifyReceivesTimeOfLoss: an answer from before the loss of the connection may be from another server.
 func TestVerifyReceivesTimeOfLoss(t *testing.T) {
 	bubble(t, func(g *rig) {
 		var calls []time.Time

@@ -38,7 +38,6 @@ func newConnection(r *Reflector) *connection {
 	return c
 }
 
-// setLive updates Status.Live and calls Options.OnLive if live has changed.
 func (c *connection) setLive(live bool) {
 	if c.live == live {
 		return
@@ -144,7 +143,6 @@ func (c *connection) showDown(err error) {
 	c.board.update(func(st *Status) { st.Err = c.describe("wait to connect for", err) })
 }
 
-// connected releases the slot to connect of Options.Limiter: the server has answered, or the reflector backs off.
 func (c *connection) connected() {
 	c.connecting.release()
 }
@@ -162,8 +160,8 @@ func (c *connection) Await() (answered func()) {
 
 func (c *connection) GotConn() { c.connecting.current().Connected() }
 
-// works is called when the server's state has been delivered. The next wait for a slot of Options.Limiter is then not
-// behind other reflectors.
+// works is called when the server's state has been delivered. After that, waits for a slot of Options.Limiter no longer
+// are behind other reflectors.
 func (c *connection) works() {
 	c.connecting.fails(false)
 	c.listing.fails(false)

@@ -15,8 +15,7 @@ import (
 
 func (g *rig) putWithoutEvent(key string) { g.s.withoutEvents(func() { g.s.put(key, "1") }) }
 
-// TestContradicted checks that the Sink's call of Contradicted leads to one list, and to a second list after the
-// connection was lost. (Issue 16, A13.)
+// TestContradicted checks that a contradiction leads to one list per connection. (Issue 16, A13.)
 func TestContradicted(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -110,8 +109,7 @@ func TestStraysContradictNothing(t *testing.T) {
 	})
 }
 
-// TestListsOfAnOddServerAreSpaced checks that a list for a contradicting event waits if the last list was recent, and
-// that Sink.MustList is called before the wait.
+// TestListsOfAnOddServerAreSpaced checks that a list for a contradicting event waits if the last list was recent.
 func TestListsOfAnOddServerAreSpaced(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -145,8 +143,7 @@ func TestListsOfAnOddServerAreSpaced(t *testing.T) {
 	})
 }
 
-// TestOddServerIsNotListedInACircle checks that lists stay rare if a server sends an event that contradicts the stored
-// objects on every connection, and breaks each connection.
+// TestOddServerIsNotListedInACircle checks that lists stay rare if every connection contradicts the stored objects.
 func TestOddServerIsNotListedInACircle(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")

@@ -10,8 +10,7 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// TestDrainByBookmark checks that a bookmark ends the state Drain if only other resources have advanced the server's
-// resourceVersion.
+// TestDrainByBookmark checks that a bookmark ends the state Drain if only other resources have changed.
 func TestDrainByBookmark(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -33,8 +32,7 @@ func TestDrainByBookmark(t *testing.T) {
 	})
 }
 
-// TestDrainTakesSeveralWatches checks that the state Drain keeps its target over several watches if the bookmark is
-// late.
+// TestDrainTakesSeveralWatches checks that the state Drain keeps its target over several watches.
 func TestDrainTakesSeveralWatches(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -55,8 +53,7 @@ func TestDrainTakesSeveralWatches(t *testing.T) {
 	})
 }
 
-// TestDrainWhileBusy checks that the state Drain keeps its first target. The newest resourceVersion of a busy server
-// would never be reached.
+// TestDrainWhileBusy: the newest resourceVersion of a busy server would never be reached.
 func TestDrainWhileBusy(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -83,8 +80,7 @@ func TestDrainWhileBusy(t *testing.T) {
 	})
 }
 
-// TestQuietDrainsNeedAServerWithoutBookmarks checks that silent watches do not end the state Drain if the server has
-// sent a bookmark before.
+// TestQuietDrainsNeedAServerWithoutBookmarks checks that silence does not end the state Drain after a bookmark.
 func TestQuietDrainsNeedAServerWithoutBookmarks(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -108,8 +104,7 @@ func TestQuietDrainsNeedAServerWithoutBookmarks(t *testing.T) {
 	})
 }
 
-// TestDrainWithoutBookmarks checks that four silent watches end the state Drain for a server that never sends
-// bookmarks.
+// TestDrainWithoutBookmarks checks that four silent watches end the state Drain if a server never sends bookmarks.
 func TestDrainWithoutBookmarks(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.noBookmarks = true

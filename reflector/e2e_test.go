@@ -51,7 +51,6 @@ func newLive(t *testing.T, objects int, before ...func(l *live)) *live {
 	return l
 }
 
-// start runs a reflector with its own client.
 func (l *live) start() {
 	client := kubernetes.NewForConfigOrDie(l.s.Config())
 	lw := cache.NewFilteredListWatchFromClient(client.CoreV1().RESTClient(), "configmaps", "default",

@@ -28,6 +28,4 @@ var (
 // fails with ErrStrays if all its objects had another type or scope, or were of other shards.
 var ErrStrays = gate.ErrStrays
 
-// isDenied reports whether err persists until the server's configuration or the ListerWatcher's requests are changed,
-// as after a 403 or 404.
 func isDenied(err error) bool { return errors.Is(err, ErrStrays) || request.Denied(err) }

@@ -309,8 +309,7 @@ func TestHangingRequests(t *testing.T) {
 	})
 }
 
-// TestErrorAfterATimeOut checks that all five objects are looked up after an error, even if the last watch ended at its
-// time-out: the next server may be another server.
+// TestErrorAfterATimeOut: after an error all five objects are looked up, since the next server may be another server.
 func TestErrorAfterATimeOut(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(3)

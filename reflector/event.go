@@ -44,8 +44,7 @@ func (s *session) deliver(ctx context.Context, ev watch.Event) error {
 	return nil
 }
 
-// deliverBookmark drops a bookmark below the delivered resourceVersion, or with a resourceVersion that cannot be
-// compared.
+// deliverBookmark drops a bookmark below the delivered resourceVersion, or with one that cannot be compared.
 func (s *session) deliverBookmark(ctx context.Context, ev watch.Event) error {
 	s.watching.bookmarks = true
 	s.watching.stream.bookmarks++

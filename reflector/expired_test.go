@@ -112,8 +112,6 @@ func TestResumesNeverGoBack(t *testing.T) {
 	})
 }
 
-// TestResumesThatHold checks the three proofs of a resume: an equal resourceVersion at the probe, an end in order, an
-// event.
 func TestResumesThatHold(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.noBookmarks = true

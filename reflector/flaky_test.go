@@ -150,8 +150,7 @@ func flakyRound(t *testing.T, r *rand.Rand) {
 	l.wait("equal after the rewind", l.equal)
 }
 
-// TestOvertakenRewindWhileItIsCompared checks that a restore of the server is detected at any time of a start with
-// Options.Compare.
+// TestOvertakenRewindWhileItIsCompared checks that a start with Options.Compare detects a restore at any time.
 func TestOvertakenRewindWhileItIsCompared(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -208,7 +207,6 @@ func (l *live) compare(ctx context.Context) (c reflector.Comparison, err error) 
 	return c, nil
 }
 
-// through starts the reflector with a client whose connections use the link.
 func (l *live) through(link *flakyLink) {
 	cfg := rest.CopyConfig(l.s.Config())
 	cfg.Host = "http://" + link.l.Addr().String()

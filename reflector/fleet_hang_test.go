@@ -13,8 +13,7 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// TestNotLiveInTheQueue checks that a reflector that waits for permission to connect is not live, although its last
-// watch ended in order.
+// TestNotLiveInTheQueue checks that a reflector that waits for permission to connect is not live.
 func TestNotLiveInTheQueue(t *testing.T) {
 	for _, how := range []string{"before", "at its time-out"} {
 		t.Run(how, func(t *testing.T) {
@@ -97,8 +96,7 @@ func TestRequestsThatIgnoreTheirContext(t *testing.T) {
 	}
 }
 
-// TestASilentWatchIsNoOutage checks that one silent watch does not count as an outage of the link, because the server
-// has just answered another request.
+// TestASilentWatchIsNoOutage: the link is up, because the server has just answered another request.
 func TestASilentWatchIsNoOutage(t *testing.T) {
 	bubble(t, func(g *rig) {
 		l := limiter.New()

@@ -33,11 +33,9 @@ type fleet struct {
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
 
-	// away is true while the server does not answer.
 	away     atomic.Bool
 	requests atomic.Int32
-	// connecting and listing count the reflectors that connect and that list at the moment, and the maximum of these
-	// counts.
+	// connecting and listing count the reflectors that connect and that list, and the maximum of these counts.
 	connecting, listing gauge
 }
 
@@ -298,8 +296,7 @@ func TestOneIsRefused(t *testing.T) {
 	})
 }
 
-// TestOneIsRefusedAConnection checks that answers to other resources do not shorten the back-off of a resource that
-// alone has no connection.
+// TestOneIsRefusedAConnection checks that other resources' answers do not shorten a failing resource's back-off.
 func TestOneIsRefusedAConnection(t *testing.T) {
 	for _, every := range []time.Duration{100 * time.Millisecond, 5 * time.Second} {
 		t.Run(every.String(), func(t *testing.T) { oneIsRefusedAConnection(t, every) })

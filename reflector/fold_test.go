@@ -17,8 +17,7 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// TestFold checks that changes during a list of several pages are delivered as events, whether their objects are on
-// earlier or later pages.
+// TestFold checks that changes during a list are delivered as events, whether their pages were listed before or not.
 func TestFold(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(30)
@@ -254,8 +253,7 @@ func TestFoldedWatchExpiresAfterTheToken(t *testing.T) {
 	})
 }
 
-// TestFoldedWatchExpiredIsInTheStatus checks that a list continues although the watch beside it has expired, and that
-// Status.Err shows the watch's error.
+// TestFoldedWatchExpiredIsInTheStatus checks that a list continues although its watch has expired.
 func TestFoldedWatchExpiredIsInTheStatus(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(30)
@@ -293,8 +291,7 @@ func (g *rig) wantErrs(texts ...string) {
 	}
 }
 
-// TestResumeOfTheFoldedWatchIsTakenBack checks that a watch beside a list does not count as a resume if the answer 200
-// is followed by a 410.
+// TestResumeOfTheFoldedWatchIsTakenBack checks that an answer 200 that a 410 follows does not count as a resume.
 func TestResumeOfTheFoldedWatchIsTakenBack(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(30)

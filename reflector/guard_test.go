@@ -144,8 +144,7 @@ func TestChangesSinceAreNoRewind(t *testing.T) {
 	}
 }
 
-// TestGuardRaces checks that a change of a looked-up object between any two requests of a connect does not look as if
-// the server was restored from a backup.
+// TestGuardRaces checks that a change between any two requests of a connect does not look like a restored server.
 func TestGuardRaces(t *testing.T) {
 	changes := map[string]func(s *server){
 		"update":   func(s *server) { s.put("a/x", "2") },
@@ -179,8 +178,7 @@ func TestGuardRaces(t *testing.T) {
 	}
 }
 
-// TestNoFalseRewindUnderLoad checks that constant writes and lost connections never look as if the server was restored
-// from a backup.
+// TestNoFalseRewindUnderLoad checks that writes and lost connections never look like a restored server.
 func TestNoFalseRewindUnderLoad(t *testing.T) {
 	bubble(t, func(g *rig) {
 		for i := range 20 {
@@ -280,8 +278,7 @@ func TestNothingOfAnotherHistoryIsStored(t *testing.T) {
 	}
 }
 
-// TestSeveralChangesAtOneVersion checks that all events at one resourceVersion are delivered. kube-apiserver never
-// sends two; other servers may.
+// TestSeveralChangesAtOneVersion: kube-apiserver never sends two events at one resourceVersion; other servers may.
 func TestSeveralChangesAtOneVersion(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")

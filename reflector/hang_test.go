@@ -21,7 +21,7 @@ func TestHangingResourcesDoNotHurtOthers(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			hang := func(m *member) {
 				m.answers(func(ctx context.Context) error {
-					trace := httptrace.ContextClientTrace(ctx) // trace reports a connection, as net/http does
+					trace := httptrace.ContextClientTrace(ctx)
 					trace.GetConn("")
 					trace.GotConn(httptrace.GotConnInfo{})
 					select {

@@ -135,8 +135,7 @@ func (b badStop) Stop() {
 	b.Interface.Stop()
 }
 
-// TestStop checks that a watch whose method Stop never returns, or panics, delays neither the next watch nor the end of
-// Run.
+// TestStop checks that a Stop that never returns, or panics, delays neither the next watch nor the end of Run.
 func TestStop(t *testing.T) {
 	defer func(was bool) { utilruntime.ReallyCrash = was }(utilruntime.ReallyCrash)
 	utilruntime.ReallyCrash = false
@@ -170,8 +169,7 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// TestStopOfALateWatch checks that a watch that opens after its request was abandoned is stopped, and that a panic of
-// its Stop is harmless.
+// TestStopOfALateWatch checks that a watch that opens after its request was abandoned is stopped.
 func TestStopOfALateWatch(t *testing.T) {
 	defer func(was bool) { utilruntime.ReallyCrash = was }(utilruntime.ReallyCrash)
 	utilruntime.ReallyCrash = false

@@ -15,8 +15,7 @@ import (
 	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
-// maxCutLookups is how often the reflector retries the look-up of an object of Checkpoint.LeftOut if the answer breaks
-// off.
+// maxCutLookups is how often the look-up of an object of Checkpoint.LeftOut is retried if the answer breaks off.
 const maxCutLookups = 2
 
 // fetchLeftOut delivers the objects of Checkpoint.LeftOut, which the Sink could not store, a second time. A watch is
@@ -50,8 +49,7 @@ func (s *session) fetchLeftOut(ctx context.Context) outcome {
 			klog.FromContext(ctx).Info("An object that was left out cannot be looked up; listing", "key", held.Key, "err", err)
 			return s.listFor(ReasonLeftOut)
 		case errors.Is(err, errTooLong), s.cuts == maxCutLookups && request.Cut(err):
-			// Give up this object, whose answer always breaks off. At the next start Checkpoint.LeftOut contains the
-			// object again.
+			// Give up this object, whose answer always breaks off. The next run's Checkpoint.LeftOut contains it.
 			s.cuts = 0
 			klog.FromContext(ctx).Info("An object that was left out does not come over the link; going on without it", "key",
 				held.Key, "err", err)
@@ -82,8 +80,7 @@ func (s *session) fetchLeftOut(ctx context.Context) outcome {
 	return outcome{}
 }
 
-// forgetLeftOut removes the object of an event from the objects of Checkpoint.LeftOut: the watch has delivered a later
-// state.
+// forgetLeftOut removes an event's object from the objects of Checkpoint.LeftOut, since the event is newer.
 func (s *session) forgetLeftOut(obj runtime.Object) {
 	if len(s.leftOut) == 0 {
 		return
@@ -93,8 +90,7 @@ func (s *session) forgetLeftOut(obj runtime.Object) {
 	}
 }
 
-// deliverAgain delivers an object of an older resourceVersion than the delivered one, and leaves the delivered one
-// unchanged.
+// deliverAgain delivers an object with an older resourceVersion than the delivered one, which stays unchanged.
 func (s *session) deliverAgain(ctx context.Context, obj runtime.Object) error {
 	if s.gate.LeaveOut(ctx, obj) {
 		return nil

@@ -140,8 +140,7 @@ func TestIsCut(t *testing.T) {
 	}
 }
 
-// TestPagesCut checks that a page in the middle of a list is requested again, with half the limit if its answer was cut
-// off.
+// TestPagesCut checks that a page is requested again, with half the limit if its answer was cut off.
 func TestPagesCut(t *testing.T) {
 	try := func(want []int64, faults map[string]error) {
 		for name, fault := range faults {

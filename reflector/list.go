@@ -28,12 +28,10 @@ type list struct {
 	reason     Reason
 	byMetadata bool
 	begun      bool
-	// delivered is true if the Sink has received an object in this list. before is the Gate's count of dropped objects
-	// at the start of the list.
+	// delivered is true if the Sink has received an object in this list. before is the Gate's DropCount at its start.
 	delivered bool
 	before    gate.DropCount
-	// fold is the resourceVersion that the watch beside the list has reached. It starts at the first page's
-	// resourceVersion.
+	// fold is the resourceVersion that the watch beside the list has reached, initially that of the first page.
 	fold history.Progress
 	// target is the resourceVersion that the watch beside the list must reach before the list ends: the highest in the
 	// answers to the list's page and object requests.
@@ -142,8 +140,7 @@ func (l *list) judge(ctx context.Context) outcome {
 	return outcome{Kind: listed}
 }
 
-// take handles one page. It requests the next page before it delivers this page, so that the Sink and the server work
-// at the same time.
+// take handles one page. It requests the next page first, so that the Sink and the server work at the same time.
 func (l *list) take(ctx context.Context, p page) outcome {
 	if p.overdue != nil {
 		l.s.conn.report(ctx, p.overdue)
@@ -288,8 +285,7 @@ func (l *list) deliver(ctx context.Context, items []runtime.Object) error {
 	return nil
 }
 
-// foldIn delivers an event of the watch beside the list to the Sink. The event replaces the item of the same key in the
-// pages.
+// foldIn delivers an event of the watch beside the list to the Sink, where it replaces the pages' item of its key.
 func (l *list) foldIn(ctx context.Context, ev watch.Event) error {
 	s := l.s
 	if s.gate.LeaveOut(ctx, ev.Object) {
@@ -345,8 +341,7 @@ func (l *list) pageFailed(ctx context.Context, err error) outcome {
 	refused := request.Rejected(err) && l.pages.refusals.again(l.pages.token, l.s.o.Clock.Now())
 	noOther := request.Exchanged(err) == "" || l.unwatched()
 	if l.pages.token != "" && noOther && (request.Expired(err) || apierrors.IsBadRequest(err) || refused) {
-		// As in client-go's pager, the next list is a single request without a limit: another list with pages could
-		// fail in the same way.
+		// As in client-go's pager, the next list is a single request without a limit, since pages could fail again.
 		klog.FromContext(ctx).Info("The server refuses its continue token and offers no other; listing in one answer", "err",
 			err)
 		l.s.lists.unpaged = true

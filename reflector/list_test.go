@@ -109,8 +109,7 @@ func TestServerIgnoresLimit(t *testing.T) {
 	})
 }
 
-// TestErrorsOfPages checks that a failed page is requested again, or a smaller page, and that the list does not
-// restart.
+// TestErrorsOfPages checks that a failed page, or a smaller page, is requested again, without a new list.
 func TestErrorsOfPages(t *testing.T) {
 	for name, fault := range transportErrors() {
 		if apierrors.IsBadRequest(fault) {
@@ -232,8 +231,7 @@ func TestRelistDuringAList(t *testing.T) {
 	})
 }
 
-// TestStopWhileListing checks that Run returns during a page request, the wait for a retry and a watch request, and
-// leaves no goroutine.
+// TestStopWhileListing checks that Run returns at any point of a list, and leaves no goroutine.
 func TestStopWhileListing(t *testing.T) {
 	for name, setup := range map[string]func(g *rig){
 		"a page hangs": func(g *rig) {
@@ -300,8 +298,7 @@ func TestListOfStraysOnly(t *testing.T) {
 	})
 }
 
-// TestStraysOfAList checks that the Sink receives no resourceVersion from a list with objects of an unexpected type or
-// scope, but the other objects.
+// TestStraysOfAList checks that a list with some strays delivers the other objects, but no resourceVersion.
 func TestStraysOfAList(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")

@@ -42,8 +42,7 @@ func (g *rig) listTimes() *[]time.Time {
 	return &times
 }
 
-// TestListOnly checks that a resource that can be listed and not watched is listed every 30 to 60 seconds, as by
-// client-go. Issue 37.
+// TestListOnly checks that a resource without watch is listed every 30 to 60 s, as by client-go. Issue 37.
 func TestListOnly(t *testing.T) {
 	for name, fault := range deniedErrors() {
 		t.Run(name, func(t *testing.T) {
@@ -75,8 +74,7 @@ func TestListOnly(t *testing.T) {
 	}
 }
 
-// TestListOnlyAge checks that the objects of a slow list without a watch beside it count as old as the request for its
-// first page. Issue 37.
+// TestListOnlyAge checks that a slow list without a watch counts as of the request for its first page. Issue 37.
 func TestListOnlyAge(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(30)
@@ -85,7 +83,7 @@ func TestListOnlyAge(t *testing.T) {
 		var slow atomic.Bool
 		g.s.onList = func(r request) (runtime.Object, error) {
 			if r.probe() {
-				g.s.other(1) // other advances the server, so that no probe confirms the stored objects
+				g.s.other(1) // this change of another resource keeps probes from confirming the stored objects
 				return nil, nil
 			}
 			if r.Continue == "" {
@@ -172,8 +170,7 @@ func TestListOnlyForAWhile(t *testing.T) {
 	})
 }
 
-// TestListOnlyAfterARestart checks that a run that has confirmed nothing yet lists at once, so that it does not sync
-// later than client-go.
+// TestListOnlyAfterARestart: an unconfirmed run lists at once, so that it does not sync later than client-go.
 func TestListOnlyAfterARestart(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")

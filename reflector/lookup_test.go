@@ -23,7 +23,7 @@ func TestRoutineReconnectIsCheap(t *testing.T) {
 		g.start(reflector.Options{})
 		for range 130 {
 			g.sleep(30 * time.Second)
-			g.s.other(1) // the change of another resource makes the server send bookmarks
+			g.s.other(1) // a change of another resource makes the server send bookmarks
 		}
 		g.s.put("a/x", "2") // the event shows that the last watch works
 		g.sleep(time.Millisecond)
@@ -62,8 +62,7 @@ func TestAtMostFiveLookups(t *testing.T) {
 	})
 }
 
-// TestLookupsThatCannotWork checks that the reflector only turns off the rewind check if single objects cannot be
-// requested.
+// TestLookupsThatCannotWork checks that only the rewind check is turned off if single objects cannot be requested.
 func TestLookupsThatCannotWork(t *testing.T) {
 	setups := map[string]func(s *server){
 		"the field selector is overwritten": func(s *server) { s.fixedSelector = "metadata.namespace=a" },
@@ -131,8 +130,7 @@ func TestVerifyHook(t *testing.T) {
 	})
 }
 
-// TestLookupAheadOfTheProbe checks that a looked-up object above the probed resourceVersion does not look like a
-// restored server.
+// TestLookupAheadOfTheProbe checks that an object above the probed resourceVersion does not show a restored server.
 func TestLookupAheadOfTheProbe(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")

@@ -29,16 +29,14 @@ type model struct {
 	down   bool
 	faults []error
 	o      reflector.Options
-	// lostHistory and rewinds count how often a list was allowed: after a compaction, and after a restore of the
-	// server.
+	// lostHistory and rewinds count the allowed lists: after a compaction, and after a restore of the server.
 	lostHistory, rewinds int
 	n                    int
 	// probed is the lowest resourceVersion that the server had when it answered a probe since the last Synced. Synced
 	// must not be called below probed.
 	probed string
 	// muted is true if the server has sent no bookmarks for some time, so that Synced may be called at an older state.
-	muted bool
-	// dialErr is the error of requests while the server does not listen.
+	muted   bool
 	l       *limiter.Limiter
 	dialErr error
 	// stuck is how many of the next requests ignore the end of their context. wasStuck is true once stuck was not 0.

@@ -39,8 +39,7 @@ func (o *opening) wait(overdue func(error)) (*stream, error) {
 	}
 }
 
-// took returns the open watch of a result as a stream, or the result's error. The stream then owns the request's
-// context.
+// took returns a result's open watch, which then owns the request's context, or the result's error.
 func (o *opening) took(a opened) (*stream, error) {
 	if a.err != nil {
 		o.cancel()
@@ -51,8 +50,7 @@ func (o *opening) took(a opened) (*stream, error) {
 	return a.st, nil
 }
 
-// giveUp cancels the watch request and waits for the request's goroutine. If a watch was opened meanwhile, giveUp
-// closes that watch.
+// giveUp cancels the watch request and waits for its goroutine. If a watch was opened meanwhile, giveUp closes it.
 func (o *opening) giveUp(ctx context.Context) {
 	if o == nil {
 		return

@@ -14,12 +14,14 @@ import (
 	"github.com/larder-dev/larder/seed"
 )
 
+// DefaultPageSize is the default of Options.PageSize.
 const DefaultPageSize = 2000
 
+// Options are the options of a Reflector. The zero value works.
 type Options struct {
 	// Name names the reflector in logs. Default: TypeDescription.
 	Name string
-	// TypeDescription names the type in logs and errors, such as "*v1.Pod". Default: the type of ExpectedType, or
+	// TypeDescription names the type in logs and errors. Default: the type of ExpectedType, such as "*v1.Pod", or
 	// "objects".
 	TypeDescription string
 	// ExpectedType is an example of the objects that the ListerWatcher lists. Objects of other types are not delivered.

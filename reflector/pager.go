@@ -15,7 +15,6 @@ import (
 	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
-// lists is a run's knowledge of the list requests that its ListerWatcher and server support.
 type lists struct {
 	limit, metadataLimit pace.Limit
 	// noMetadata is true once the server has refused lists of metadata. busy is true once a list of metadata could not
@@ -30,8 +29,7 @@ type lists struct {
 	byName   bool
 	cutPages int
 	patience pace.Patience
-	// ended is when the last list of this run ended; zero before the first end.
-	ended time.Time
+	ended    time.Time
 	// backoff determines the wait before a list that follows another list within two minutes (pace.Health).
 	backoff pace.Backoff
 }
@@ -43,7 +41,7 @@ func newLists(r *Reflector) lists {
 type page struct {
 	items []runtime.Object
 	rv    string
-	token string // continue token of the next page; "" on the last page
+	token string
 	err   error
 	// begun is when the page request began, by Options.Clock. The first page of a list is at least as new as the
 	// server's state at that time.
@@ -164,8 +162,7 @@ func (p *pager) whole() {
 	p.metadata, p.slow = p.named, false
 }
 
-// tooLarge reports whether the objects of the failed page are to be fetched one by one, because even the smallest pages
-// break off.
+// tooLarge reports whether to fetch the objects of the failed page one by one, since even the smallest pages break off.
 func (p *pager) tooLarge() bool {
 	_, possible := p.s.metadataLister()
 	return p.s.lists.byName && !p.metadata && p.one == "" && possible
@@ -191,8 +188,7 @@ func (p *pager) request(ctx context.Context, lw request.Requests, within time.Du
 	}
 }
 
-// learn sets the limit of the next page from the size and duration of this page. A refused request leaves the limit
-// unchanged.
+// learn sets the limit of the next page from the size and duration of this page, unless the request was refused.
 func (p *pager) learn(ctx context.Context, got page) {
 	if p.smallest() {
 		p.learnSmallest(got)

@@ -52,8 +52,7 @@ func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	}
 }
 
-// served is a ListerWatcher that makes a request with client-go's REST client before it returns each page of the
-// scripted server.
+// served is a ListerWatcher that makes a request with client-go's REST client before each page.
 type served struct {
 	*server
 	client rest.Interface

@@ -3,7 +3,7 @@ package reflector
 // Reason is why the reflector listed the resource.
 type Reason string
 
-// RelistReasons returns all of these reasons but ReasonCold: the list of a cold start is not a relist.
+// These are the reasons for lists. The list for ReasonCold is not a relist.
 const (
 	// ReasonCold: nothing was stored.
 	ReasonCold Reason = "Cold"
@@ -21,22 +21,20 @@ const (
 	ReasonCluster Reason = "ClusterChanged"
 	// ReasonCodec: the stored objects were encoded by another codec.
 	ReasonCodec Reason = "CodecChanged"
-	// ReasonSchema: the stored objects were decoded with other Go types. They may lack fields that the present types
-	// have.
+	// ReasonSchema: the stored objects were decoded with other Go types, which may lack present fields.
 	ReasonSchema Reason = "SchemaChanged"
 	// ReasonTransform: the stored objects were changed by another version of the transform.
 	ReasonTransform Reason = "TransformChanged"
 	// ReasonOpenAPI: the server's schema of the group-version has changed, or was unknown when the contents were listed
 	// and is known now.
 	ReasonOpenAPI Reason = "OpenAPIChanged"
-	// ReasonEncoding: the server is newer than the Go types, and objects are stored in protobuf, which may hide new
-	// fields.
+	// ReasonEncoding: the server is newer than the Go types, and stored protobuf may lack its new fields.
 	ReasonEncoding Reason = "EncodingChanged"
 	// ReasonStore: the watch cannot resume from the stored contents, because they are not the state at one
 	// resourceVersion. A relist was interrupted, or an object could not be stored.
 	ReasonStore Reason = "StoreIncomplete"
-	// ReasonDamaged: the store has lost objects and was rebuilt, because its file was damaged or the outcome of a write
-	// was unknown.
+	// ReasonDamaged: the store was rebuilt without some objects, because its file was damaged or an outcome was
+	// unknown.
 	ReasonDamaged Reason = "StoreDamaged"
 	// ReasonUnreadable: stored objects cannot be decoded, although their bytes are not damaged.
 	ReasonUnreadable Reason = "Unreadable"
@@ -46,8 +44,7 @@ const (
 	// single objects. There are too many objects, the server refuses requests for single objects, or it sends no
 	// bookmarks that show that the watch has caught up.
 	ReasonLeftOut Reason = "LeftOut"
-	// ReasonAudit: an audit found that the contents differ, or may differ, from the server's state, although no event
-	// was missed.
+	// ReasonAudit: an audit found that the contents differ, or may differ, from the server's state.
 	ReasonAudit Reason = "AuditMismatch"
 	// ReasonListOnly: the server lists the resource and refuses to watch it (403, 404, 405). The resource is listed
 	// every 30 to 60 seconds until the server permits a watch.
@@ -58,6 +55,7 @@ const (
 	ReasonNotResumable Reason = "NotResumable"
 )
 
+// RelistReasons returns every reason but ReasonCold.
 func RelistReasons() []Reason {
 	return []Reason{
 		ReasonExpired, ReasonAhead, ReasonRewound, ReasonCluster, ReasonCodec, ReasonSchema, ReasonTransform, ReasonOpenAPI,

@@ -22,11 +22,9 @@ type Reflector struct {
 	asked Reason
 	// rewound is true if Contradicted has requested a list. mu guards rewound.
 	rewound bool
-	// contradicted is true if an event contradicted the stored objects since the connection was last lost. mu guards
-	// contradicted.
+	// contradicted is true after a contradicting event, until the connection is lost. mu guards contradicted.
 	contradicted bool
-	// running is true once Run was called. mu guards running.
-	running bool
+	running      bool
 	// wake receives a token, at most one, when a list is requested.
 	wake chan struct{}
 }
@@ -39,6 +37,7 @@ func New(lw cache.ListerWatcherWithContext, sink Sink, o Options) *Reflector {
 // MaxStop is how long Run may take to return after its context has ended, if the ListerWatcher ignores the context.
 const MaxStop = 3 * request.CallWait
 
+// ErrRunTwice is returned by Run if it was called before.
 var ErrRunTwice = errors.New("reflector: Run may be called once; make another with New")
 
 // Run lists and watches until ctx ends or the Sink is closed, and returns when its goroutines have ended: nil if ctx
@@ -111,8 +110,7 @@ func (r *Reflector) firstContradiction() bool {
 	return true
 }
 
-// lost is called when the connection is lost. After that the next event that contradicts the stored objects may cause a
-// list again.
+// lost is called when the connection is lost. The next contradicting event may then cause a list again.
 func (r *Reflector) lost() {
 	r.mu.Lock()
 	r.contradicted = false

@@ -21,8 +21,7 @@ var errListOnly = errors.New("the objects changed during the list, and the resou
 // refusals counts how often the server has refused one kind of request: the watch, since the last list or the last
 // working watch; or the continue token of a list.
 type refusals struct {
-	// listAt is when the next list of a resource is due whose watches the server denies (403, 404, 405); zero if no
-	// list is due.
+	// listAt is when the next list of a resource with denied watches (403, 404, 405) is due; zero if none is due.
 	listAt time.Time
 	// from is the resourceVersion or the continue token that the server has refused with an error without a known
 	// remedy (request.Rejected). n counts these refusals, and first is the time of the first refusal.

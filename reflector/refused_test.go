@@ -165,8 +165,7 @@ func TestRefusedWatchOfTheFuture(t *testing.T) {
 	})
 }
 
-// TestRefusedWatchOfAQuietResource checks that refused watches cause no list while a probe shows that no event was
-// missed.
+// TestRefusedWatchOfAQuietResource checks that refused watches cause no list while a probe shows no change.
 func TestRefusedWatchOfAQuietResource(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -335,8 +334,7 @@ func TestWatchIsNeverServed(t *testing.T) {
 	})
 }
 
-// TestRefusedWatchWithOpaqueVersions checks that any different resourceVersion counts as higher if resourceVersions
-// cannot be compared.
+// TestRefusedWatchWithOpaqueVersions: any different resourceVersion counts as higher if they cannot be compared.
 func TestRefusedWatchWithOpaqueVersions(t *testing.T) {
 	bubble(t, func(g *rig) {
 		rv := "a"

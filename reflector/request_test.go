@@ -51,8 +51,7 @@ func (d *stuckLister) wait(r request) {
 	}
 }
 
-// TestStuckListerWatcher checks that Run ends although a request ignores the end of its context, and that a late result
-// is dropped.
+// TestStuckListerWatcher checks that Run ends although a request ignores its context, and drops a late result.
 func TestStuckListerWatcher(t *testing.T) {
 	for name, tt := range map[string]struct {
 		stuck func(r request) bool

@@ -50,8 +50,7 @@ func TestRewoundBetweenWatches(t *testing.T) {
 	})
 }
 
-// TestRewoundAndPastUs checks that an event of a restored server is not delivered before the look-ups have detected the
-// restore.
+// TestRewoundAndPastUs checks that an event of a restored server is not delivered before the look-ups have answered.
 func TestRewoundAndPastUs(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -106,7 +105,7 @@ func TestListOfARewoundServer(t *testing.T) {
 				g.s.put("a/y", "lost")
 				g.start(reflector.Options{})
 				g.restart(func() {
-					g.beforeWatch(1, func() error { // the probe was answered before
+					g.beforeWatch(1, func() error { // the probe precedes the watch request
 						g.s.restore(b)
 						after.change(g.s)
 						return apierrors.NewResourceExpired("too old")
@@ -129,7 +128,7 @@ func TestWatchesLastFiveToTenMinutes(t *testing.T) {
 		g.start(reflector.Options{})
 		for range 24 * 60 {
 			g.sleep(time.Minute)
-			g.s.other(1) // the change of another resource makes the server send bookmarks
+			g.s.other(1) // a change of another resource makes the server send bookmarks
 		}
 		var least, most int64 = 1 << 62, 0
 		for _, r := range g.s.seen() {

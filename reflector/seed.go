@@ -34,8 +34,7 @@ type seeding struct {
 	taken time.Time
 }
 
-// seed applies a seed (Options.Seed) in place of the list that is due. The outcome is empty if there is no seed; the
-// caller then lists.
+// seed applies a seed (Options.Seed) in place of the due list. The outcome is empty if there is no seed.
 func (s *session) seed(ctx context.Context, reason Reason) outcome {
 	again := reason == ReasonExpired && !s.seeding.taken.IsZero() && !s.served
 	if s.o.Seed == nil || s.seeding.asked == maxSeeds || reason != ReasonCold && !again {
@@ -73,8 +72,7 @@ func (s *session) noSeed(ctx context.Context, err error) {
 	s.r.board.update(func(st *Status) { st.SeedErr = err })
 }
 
-// replaceFromSeed delivers the objects of a seed to the Sink as a list. The outcome is empty if the seed cannot be
-// read; the caller then lists.
+// replaceFromSeed delivers a seed to the Sink as a list. The outcome is empty if the seed cannot be read.
 func (s *session) replaceFromSeed(ctx context.Context, sd *seed.Seed, reason Reason) outcome {
 	klog.FromContext(ctx).V(2).Info("Beginning with a seed", "seed", sd.Source, "taken", sd.Taken, "resourceVersion",
 		sd.ResourceVersion)

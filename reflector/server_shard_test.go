@@ -14,8 +14,7 @@ import (
 var half = sharding.NewSelector(sharding.ShardRangeRequirement{Key: "object.metadata.uid", Start: "0x0000000000000000",
 	End: "0x8000000000000000"})
 
-// newUID returns the next UID: derived from the counter s.uid, or, if the server has shards, a hash that is spread like
-// real UIDs.
+// newUID returns the next UID. If the server has shards, it is a hash that is spread like real UIDs.
 func (s *server) newUID() types.UID {
 	plain := fmt.Sprintf("uid-%d", s.uid)
 	if s.view == nil {
@@ -34,8 +33,7 @@ func (s *server) viewed(cm *corev1.ConfigMap) bool {
 
 func (s *server) sends(cm *corev1.ConfigMap) bool { return !s.supportsShards || s.viewed(cm) }
 
-// nextIn chooses the UID of the next created object: in the reflector's shard if view is true, otherwise in another
-// shard.
+// nextIn chooses the UID of the next object: in the reflector's shard if view is true, otherwise in another shard.
 func (s *server) nextIn(view bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

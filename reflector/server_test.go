@@ -343,8 +343,7 @@ func sorted(objects map[string]*corev1.ConfigMap) []*corev1.ConfigMap {
 	return all
 }
 
-// expiredToken returns the 410 for an expired continue token. It contains a new token, with which the list can continue
-// at a newer resourceVersion.
+// expiredToken returns the 410 for an expired continue token, with a new token for a newer resourceVersion.
 func expiredToken(token string) error {
 	err := apierrors.NewResourceExpired("The provided continue parameter is too old")
 	err.ErrStatus.Continue = token

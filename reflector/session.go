@@ -13,8 +13,7 @@ import (
 	"github.com/larder-dev/larder/reflector/internal/pace"
 )
 
-// session is the state of one call of Reflector.Run. Only Run's goroutine uses a session, and only that goroutine calls
-// the Sink.
+// session is the state of one call of Reflector.Run. Only Run's goroutine uses a session and calls the Sink.
 type session struct {
 	r    *Reflector
 	sink Sink
@@ -35,19 +34,17 @@ type session struct {
 	guards  *guards
 	gate    *gate.Gate
 
-	// resumes is the resourceVersion at which this run resumed its first watch; "" after the first call of Sink.Synced,
-	// which logs resumes.
+	// resumes is the resourceVersion at which this run resumed its first watch, for the log message at the first
+	// Synced.
 	resumes string
 	// announced is true if Sink.Synced has been called since the last list and since the last loss of the connection.
 	announced bool
 	served    bool
 	// spread is the upper bound of the next wait, which is random; 0 if the next wait is a back-off.
 	spread time.Duration
-	// unreported is true after an event of another shard, until a bookmark or event has delivered that event's
-	// resourceVersion to the Sink.
+	// unreported is true after an event of another shard, until its resourceVersion is delivered to the Sink.
 	unreported bool
-	// sinkErr is the error of a Sink's method that ended the run.
-	sinkErr error
+	sinkErr    error
 }
 
 func newSession(r *Reflector) *session {
@@ -153,7 +150,6 @@ func (s *session) asked() outcome {
 func (s *session) outOfTouch() bool {
 	switch s.pos.State {
 	case Backoff:
-		// Events are not missed during the short wait after a watch that ended without an error.
 		return s.spread == 0 || s.pos.Reason != ""
 	case Refused, Degraded, Relist, Stopped:
 		return true
@@ -213,13 +209,12 @@ func (s *session) wait(ctx context.Context) outcome {
 	case <-timer.C():
 	case <-recovered:
 	case <-asked:
-		return s.asked() // the requested list may have to wait for a shorter time, or not at all
+		return s.asked()
 	}
 	return outcome{Kind: waited}
 }
 
-// lose reports an error that ended a connection. It returns the outcome denied for a 403, 404 or 405, and failed
-// otherwise.
+// lose reports an error that ended a connection. The outcome is denied for a 403, 404 or 405, and failed otherwise.
 func (s *session) lose(ctx context.Context, err error) outcome {
 	switch {
 	case !s.disconnect(ctx, err):
@@ -312,7 +307,7 @@ func (s *session) listedRecently() bool {
 func (s *session) connect(ctx context.Context) bool {
 	s.conn.connecting.down = func(err error) {
 		s.conn.showDown(err)
-		// While the link is down, even a session whose watch ended in order may have to wait long, and then find
+		// While the link is down, even after a watch that ended in order, the next connection may be late and to
 		// another server.
 		s.watching.end = lost
 		s.conn.setLive(false)

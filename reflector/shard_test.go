@@ -34,8 +34,7 @@ func (g *rig) wantUnsharded(want bool) {
 	}
 }
 
-// TestShard checks that the Sink holds exactly the objects of its shard, whether or not the server supports the
-// selector.
+// TestShard checks that the Sink holds exactly the objects of its shard, even if the server ignores the selector.
 func TestShard(t *testing.T) {
 	for _, supported := range []bool{true, false} {
 		t.Run(fmt.Sprintf("supported %v", supported), func(t *testing.T) {
@@ -80,8 +79,7 @@ func TestShard(t *testing.T) {
 	}
 }
 
-// TestForeignEvents checks that no event of another shard is delivered, deletions included, and that the watch's
-// resourceVersion advances.
+// TestForeignEvents checks that events of other shards are not delivered, but advance the watch.
 func TestForeignEvents(t *testing.T) {
 	bubble(t, func(g *rig) {
 		o := g.sharded(false, reflector.Options{})
@@ -237,8 +235,7 @@ func TestListOfAnotherShard(t *testing.T) {
 	}
 }
 
-// TestBusyForeigners checks that many events about a few objects of other shards do not make a list look like the list
-// of another shard.
+// TestBusyForeigners checks that many events about a few foreign objects do not make a list look foreign.
 func TestBusyForeigners(t *testing.T) {
 	bubble(t, func(g *rig) {
 		o := g.sharded(false, reflector.Options{PageSize: 2})
@@ -262,8 +259,7 @@ func TestBusyForeigners(t *testing.T) {
 	})
 }
 
-// TestNoUIDs checks that objects without a UID, which all have the same hash, do not make a list look like the list of
-// another shard.
+// TestNoUIDs: objects without a UID all have the same hash, but do not make a list look like another shard's.
 func TestNoUIDs(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.onList = func(request) (runtime.Object, error) {

@@ -38,11 +38,10 @@ type Sink interface {
 	// Between BeginReplace and EndReplace an event replaces the pages' item of the same key, even if that item arrives
 	// later.
 	Event(ctx context.Context, t watch.EventType, obj runtime.Object, resourceVersion string) error
-	// Bookmark reports that all events up to resourceVersion have been delivered. It is never called between
-	// BeginReplace and EndReplace.
+	// Bookmark reports that all events up to resourceVersion have been delivered. No list is then in progress.
 	Bookmark(ctx context.Context, resourceVersion string) error
 
-	// BeginReplace starts a list, which replaces the sink's objects.
+	// BeginReplace starts a list, which replaces the Sink's objects.
 	BeginReplace(ctx context.Context, reason Reason) error
 	// Page delivers the next items of the list. At most one more page is fetched meanwhile, so a list needs bounded
 	// memory if Page returns only once the items are stored.

@@ -57,8 +57,7 @@ func (m *fullSink) EndReplace(ctx context.Context, rv string) error {
 	return m.memory.EndReplace(ctx, rv)
 }
 
-// TestSlotIsReleased checks that other reflectors can list while one list waits to retry a page, and while a Sink
-// blocks in Page.
+// TestSlotIsReleased checks that other reflectors can list while a page waits for its retry, or a Sink blocks.
 func TestSlotIsReleased(t *testing.T) {
 	for _, what := range []string{"retry", "sink"} {
 		t.Run(what, func(t *testing.T) {

@@ -13,8 +13,7 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// TestRelistSpread checks that the list after a 410 waits for a random time up to RelistSpread, if the Sink has
-// contents to serve.
+// TestRelistSpread checks that a list after a 410 waits for a random time if the Sink has contents to serve.
 func TestRelistSpread(t *testing.T) {
 	const spread = time.Hour
 	var early, late int
@@ -57,8 +56,7 @@ func (g *rig) lose() {
 	g.sleep(5 * time.Second)
 }
 
-// TestNoSpreadAtTheStart checks that RelistSpread does not delay a list before the first Synced, since the stored
-// objects are not confirmed yet.
+// TestNoSpreadAtTheStart: before the first Synced the stored objects are not confirmed, so the list does not wait.
 func TestNoSpreadAtTheStart(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -95,8 +93,7 @@ func TestSpreadEnds(t *testing.T) {
 	}
 }
 
-// TestShortSpread checks that a server whose history is always too short is not listed endlessly with a short
-// RelistSpread.
+// TestShortSpread checks that a server whose history is always too short is not listed endlessly.
 func TestShortSpread(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -115,8 +112,7 @@ func TestShortSpread(t *testing.T) {
 	})
 }
 
-// TestSpreadBeforeRelist checks that RelistSpread does not delay a list that Reflector.Relist requested just before the
-// 410.
+// TestSpreadBeforeRelist checks that RelistSpread does not delay a list that Reflector.Relist requested before a 410.
 func TestSpreadBeforeRelist(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")

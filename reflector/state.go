@@ -1,16 +1,15 @@
 package reflector
 
+// State is a state of the state machine; doc.go draws the transitions.
 type State string
 
-// The states name the reflector's activity, not whether the contents are current. Status.Err shows whether the
-// connection works.
+// The states name the reflector's activity. Status.Err shows whether the connection works.
 const (
 	Restore State = "Restore"
 	// Verify contacts the server before a watch: Options.Verify, and the probe of the server's resourceVersion. The
 	// look-ups of the newest objects follow once a watch has been accepted.
 	Verify State = "Verify"
-	// Drain watches with a three-second time-out until the watch has reached the server's resourceVersion at the
-	// connect.
+	// Drain watches with a three-second time-out until the watch has reached the server's resourceVersion.
 	Drain State = "Drain"
 	// Watch is the healthy state: a watch is being opened or is open, and has caught up with the server.
 	Watch State = "Watch"
@@ -32,8 +31,7 @@ type position struct {
 	Reason Reason
 }
 
-// outcomeKind is the result of a State, and determines the next State. It is empty while the machine stays in the
-// State.
+// outcomeKind is a State's result, which determines the next State; "" while the machine stays in the State.
 type outcomeKind string
 
 const (
@@ -59,15 +57,13 @@ const (
 
 type outcome struct {
 	Kind outcomeKind
-	// Reason is why the next list is due. It is set if Kind is mustList, and if Kind is denied and a list must follow
-	// the back-off.
+	// Reason is why the next list is due: if Kind is mustList, or if it is denied and a list follows the back-off.
 	Reason Reason
 	// Wait is true if a back-off must precede the list, because the last list was recent.
 	Wait bool
 }
 
-// next returns the machine's position after an outcome. An outcome that does not belong to the current State leaves the
-// position unchanged.
+// next returns the position after an outcome. An outcome that does not belong to the State changes nothing.
 func next(p position, o outcome) position {
 	switch o.Kind {
 	case stop:

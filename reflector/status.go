@@ -47,22 +47,19 @@ type Status struct {
 	// SeedErr is why Options.Seed has not replaced the first list; nil if Seed was not called or has succeeded.
 	SeedErr error
 	// Relists counts lists by reason, without ReasonCold. A list that was aborted and begun again counts twice.
-	Relists map[Reason]int
-	// LastRelist is the reason of the newest list that Relists counts.
+	Relists    map[Reason]int
 	LastRelist Reason
 	// NoLookups is why the reflector cannot request single objects; "" while it can. Without these requests, the
 	// reflector does not notice a server that was restored from a backup and whose resourceVersion is above the stored
 	// one again.
 	NoLookups string
 	Skipped   int
-	// Stray is the error of the newest object of an unexpected type or scope (Options.Admit). It stays until a list has
-	// only expected objects.
+	// Stray is the error of the newest object of an unexpected type or scope, until a list has only expected objects.
 	Stray error
 	// Unsharded explains why the server sends objects of other shards than Options.Shard, which are dropped. A list
 	// without objects of other shards clears Unsharded.
 	Unsharded string
-	// Err is why the connection is down or degraded, or which call is overdue (ErrOverdue); nil while the connection is
-	// healthy.
+	// Err is why the connection is down or degraded, or which call is overdue (ErrOverdue); nil while it is healthy.
 	Err error
 }
 

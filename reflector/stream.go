@@ -44,7 +44,6 @@ func watchTimeout() time.Duration {
 	return 5*time.Minute + rand.N(5*time.Minute)
 }
 
-// accepted updates the session when the server has accepted the watch: the connection works.
 func (s *session) accepted(st *stream) {
 	s.conn.received()
 	s.showListOnly(false)
@@ -59,7 +58,6 @@ func (s *session) accepted(st *stream) {
 	}
 }
 
-// message records that an event or bookmark has arrived on the watch: the watch works.
 func (s *session) message(st *stream) {
 	s.conn.received()
 	st.messages++

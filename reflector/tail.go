@@ -26,8 +26,7 @@ type tail struct {
 	quiet    int
 	// err is why no watch is open at the moment; nil while a watch is open.
 	err error
-	// dead is the error after which the list opens no more watches, because the server has lost the history or refuses
-	// the watch; nil before.
+	// dead is the error after which the list opens no more watches: a lost history or a refusal; nil before.
 	dead error
 }
 

@@ -312,8 +312,7 @@ func TestThinResumeByMetadata(t *testing.T) {
 	})
 }
 
-// TestThinListByMetadata checks that a list of metadata for 50 MB of objects, of which 1 % has changed, takes only
-// minutes over a link of 56 kbit/s.
+// TestThinListByMetadata: 50 MB of objects, of which 1 % has changed, are listed in minutes over 56 kbit/s.
 func TestThinListByMetadata(t *testing.T) {
 	bubble(t, func(g *rig) {
 		meta := &metadata{s: g.s}

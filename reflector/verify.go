@@ -182,8 +182,7 @@ func (g *guards) serverPosition(ctx context.Context, at string) outcome {
 	return outcome{}
 }
 
-// ahead requests a list because the server's resourceVersion is below the delivered one: the server was restored or
-// replaced.
+// ahead requests a list, since a server below the delivered resourceVersion was restored or replaced.
 func (g *guards) ahead(ctx context.Context, server string) outcome {
 	klog.FromContext(ctx).Info(
 		"Our resourceVersion is ahead of the server's: another cluster, or one restored from a backup",
@@ -191,8 +190,7 @@ func (g *guards) ahead(ctx context.Context, server string) outcome {
 	return g.s.listFor(ReasonAhead)
 }
 
-// judge compares the server's resourceVersion with the delivered one, and sets the target that the state Drain must
-// reach.
+// judge compares the server's resourceVersion with the delivered one, and sets the target of the state Drain.
 func (g *guards) judge(ctx context.Context, server string) outcome {
 	g.even = entry.ComparableRV(server) && server == g.s.cur.RV
 	switch {
@@ -220,8 +218,7 @@ func (g *guards) judge(ctx context.Context, server string) outcome {
 	return outcome{Kind: level}
 }
 
-// unexplainedAt requests a list: objects differ although the server is at the delivered resourceVersion, so no event
-// can explain the difference.
+// unexplainedAt requests a list: objects differ at the delivered resourceVersion, so no event can explain that.
 func (g *guards) unexplainedAt(ctx context.Context, server string) outcome {
 	klog.FromContext(ctx).Info("Objects that we hold differ at the server although its resourceVersion is ours: "+rewound,
 		"objects", len(g.awaited), "resourceVersion", server)
@@ -258,8 +255,7 @@ func (g *guards) refused(ctx context.Context, reason Reason, err error) outcome 
 	return g.s.listFor(reason)
 }
 
-// verifyHook calls Options.Verify. Success does not count as a contact, because Options.Verify need not have called the
-// server.
+// verifyHook calls Options.Verify. Success does not count as a contact: Verify need not have called the server.
 func (g *guards) verifyHook(ctx context.Context, lost time.Time) (Reason, error) {
 	if g.s.o.Verify == nil {
 		return "", nil

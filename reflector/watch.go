@@ -19,13 +19,10 @@ type watching struct {
 	stream *stream
 	// opening is the watch request in progress that a list has started; nil if there is none.
 	opening *opening
-	// fresh is true between a list and the next watch. That watch starts from the list, so it does not count as a
-	// resume.
-	fresh bool
-	// bookmarks is true if the server has sent a bookmark in this run.
+	// fresh is true between a list and the next watch, which starts from the list and so does not count as a resume.
+	fresh     bool
 	bookmarks bool
-	// quiet counts consecutive short watches of the state Drain that ended in order and without a message
-	// (drainedQuietly).
+	// quiet counts consecutive short watches of the state Drain that ended in order and without a message.
 	quiet    int
 	silence  pace.Silence
 	refusals refusals
@@ -285,8 +282,7 @@ func (s *session) streamEnded(ctx context.Context) outcome {
 	return outcome{Kind: ended}
 }
 
-// quietDrains is how many consecutive watches of the state Drain must end in order and without a message, before the
-// state ends without a proof.
+// quietDrains is how many consecutive silent watches of the state Drain end it without a proof (drainedQuietly).
 const quietDrains = 4
 
 // drainedQuietly ends the state Drain for servers that send no bookmarks and whose resourceVersion changes with other
@@ -301,9 +297,8 @@ func (s *session) drainedQuietly() bool {
 	return s.watching.quiet >= quietDrains
 }
 
-// silent probes the server because the watch is silent. If the server is still at the delivered resourceVersion,
-// nothing was missed. Otherwise the watch counts as dead, or, if it never sent a bookmark, it is opened again without
-// an error.
+// silent probes the server because the watch is silent. If the server's resourceVersion has changed, the watch counts
+// as dead, or, if it never sent a bookmark, is opened again without an error.
 func (s *session) silent(ctx context.Context) outcome {
 	if s.pos.State == Drain {
 		return s.lose(ctx, s.conn.describe("watch", ErrSilent))

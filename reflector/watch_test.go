@@ -157,8 +157,7 @@ func (s *slowSink) Event(ctx context.Context, t watch.EventType, obj runtime.Obj
 	return s.memory.Event(ctx, t, obj, rv)
 }
 
-// TestOddEvents checks that events with an unexpected object or type are skipped, and do not advance the delivered
-// resourceVersion.
+// TestOddEvents checks that events with an unexpected object or type do not advance the delivered resourceVersion.
 func TestOddEvents(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")

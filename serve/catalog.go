@@ -37,16 +37,14 @@ type catalog struct {
 	gate gate
 	// known is the cached state of the source; nil before the first request. gate guards known.
 	known *known
-	// read is when known was read. gate guards read.
-	read time.Time
+	read  time.Time
 }
 
 type known struct {
 	kinds map[schema.GroupVersionResource]*kind
-	// expected has the mirrored resources that the source does not have yet.
+	// expected has the mirrored resources that the store does not have yet.
 	expected  map[schema.GroupVersionResource]entry.Identity
 	resources map[schema.GroupVersionResource]discovery.Resource
-	// documents are the names of the stored discovery and schema documents of the API server.
 	documents []string
 	discovery *discovery.Handler
 	// forwarded has the resources of the API server too. It is for clients whose requests are forwarded.
@@ -73,7 +71,7 @@ type collection struct {
 	lengths *lengths
 }
 
-// all returns the state of the source. It reads the source if the cached state is older than catalogAge.
+// all returns the cached state of the source, or reads it if that state is older than catalogAge.
 func (c *catalog) all(ctx context.Context) (*known, error) {
 	if err := c.gate.enter(ctx); err != nil {
 		return nil, err
@@ -201,9 +199,9 @@ func (k *kind) hasStatus() bool {
 	return has
 }
 
-// find returns the collection that answers a request for objects in the form f: whole, as metadata or as a Table. Of
-// several collections with all requested objects it returns the preferred one (entry.Prefer). If no collection has all
-// objects and exactly one has some, find returns that collection with exact set to false.
+// find returns the collection that answers a request for objects in the form f: whole, as metadata or as a Table.
+// entry.Prefer chooses among several collections with all requested objects. Without one, find returns the only
+// collection with some of the objects, with exact set to false.
 func (k *kind) find(p path, o *listOptions, f form) (c *collection, exact bool) {
 	var part, whole []*collection
 	for _, c := range k.collections {

@@ -13,8 +13,7 @@ import (
 // gzipThreshold is the size of a response's body, in bytes, above which the body is compressed, as in kube-apiserver.
 const gzipThreshold = 128 << 10
 
-// outputs are buffers for the bodies of responses. Without a buffer, each small write would be a separate chunk and TLS
-// record.
+// outputs are buffers for bodies of responses. Without them each small write would be a chunk and a TLS record.
 var outputs = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, 64<<10) }}
 
 // compressible is a response body that is compressed if it is large and the client accepts gzip.
@@ -32,8 +31,7 @@ func newCompressible(w http.ResponseWriter, r *http.Request) *compressible {
 	return &compressible{w: w, takes: takesGzip(r)}
 }
 
-// takesGzip reports whether the request's Accept-Encoding header names gzip. Like kube-apiserver it ignores quality
-// values.
+// takesGzip reports whether Accept-Encoding names gzip. Like kube-apiserver it ignores quality values.
 func takesGzip(r *http.Request) bool {
 	for part := range strings.SplitSeq(r.Header.Get("Accept-Encoding"), ",") {
 		if strings.TrimSpace(part) == "gzip" {

@@ -20,8 +20,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// stuck is a client that reads nothing until free is closed. begun is closed when the server first writes to the
-// client.
+// stuck is a client that reads nothing until free is closed. begun is closed at the server's first write.
 type stuck struct {
 	*httptest.ResponseRecorder
 	once        sync.Once
@@ -34,8 +33,8 @@ func (s *stuck) Write(data []byte) (int, error) {
 	return s.ResponseRecorder.Write(data)
 }
 
-// hostileWorld is a server of pods that take much memory when decoded (their arrays have one element per byte), and of
-// an OpenAPI schema.
+// hostileWorld is a server of an OpenAPI schema, and of pods with one array element per byte, which decode to much
+// memory.
 type hostileWorld struct {
 	handler *serve.Handler
 	memory  *serve.Memory

@@ -69,8 +69,7 @@ func (k *kind) deprecation() deprecation {
 	return deprecation{text: k.Deprecated}
 }
 
-// maxDeprecation bounds the text of a deprecation warning, in bytes. The text may come from a snapshot, which is
-// untrusted.
+// maxDeprecation bounds the text of a warning, in bytes. The text may come from an untrusted snapshot.
 const maxDeprecation = 1 << 10
 
 // warning returns the Warning header that an API server of the given release sends for the deprecation. It returns ""

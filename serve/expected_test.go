@@ -25,8 +25,7 @@ func only(mirrored ...entry.Identity) func() []entry.Identity {
 	return func() []entry.Identity { return mirrored }
 }
 
-// TestCollectionNotOpenYet checks that a list of a mirrored resource that the store does not have yet returns 429 if
-// the user may list it.
+// TestCollectionNotOpenYet checks that a list returns 429 if the store does not have the mirrored resource yet.
 func TestCollectionNotOpenYet(t *testing.T) {
 	st, err := store.Open(t.TempDir()+"/s.db", store.Options{})
 	must(t, err)

@@ -32,7 +32,6 @@ const (
 	table
 )
 
-// format is the media type of a response, and the form of the objects in it.
 type format struct {
 	media media
 	form  form
@@ -44,8 +43,7 @@ type format struct {
 	include metav1.IncludeObjectPolicy
 }
 
-// encode returns an object as a complete response body. apiVersion and kind are only used for protobuf, whose envelope
-// contains them.
+// encode returns an object as a complete response body. Only protobuf uses apiVersion and kind.
 func (m media) encode(obj any, apiVersion, kind string) ([]byte, error) {
 	switch m {
 	case mediaProtobuf:
@@ -80,8 +78,7 @@ type negotiation struct {
 	watching bool
 }
 
-// negotiate returns the first format in the request's Accept header that can be served. Without the header it returns
-// JSON.
+// negotiate returns the first format in the Accept header that can be served, or JSON without the header.
 func negotiate(r *http.Request, a negotiation) (format, error) {
 	clauses := goautoneg.ParseAccept(r.Header.Get("Accept"))
 	if strings.TrimSpace(r.Header.Get("Accept")) == "" {

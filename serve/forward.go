@@ -16,6 +16,7 @@ import (
 	"github.com/larder-dev/larder/serve/access"
 )
 
+// Forwarder forwards requests to an API server. The function Forward returns one.
 type Forwarder struct {
 	own   access.Authenticator
 	proxy *httputil.ReverseProxy
@@ -71,6 +72,7 @@ func Forward(config *rest.Config, own access.Authenticator) (*Forwarder, error) 
 	return &Forwarder{own: own, proxy: proxy}, nil
 }
 
+// ServeHTTP implements http.Handler.
 func (f *Forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !f.takes(r) {
 		access.WriteError(w, r, apistatus.New(http.StatusForbidden, "this goes to the API server, "+

@@ -50,8 +50,7 @@ func forwarding(t *testing.T, upstream http.HandlerFunc, bound func(context.Cont
 
 func unbounded(ctx context.Context) context.Context { return ctx }
 
-// TestForwardUpgrades checks that exec is forwarded over HTTP/1.1, since HTTP/2 has no upgrades, and other requests
-// over HTTP/2.
+// TestForwardUpgrades checks that only exec is forwarded over HTTP/1.1, since HTTP/2 has no upgrades.
 func TestForwardUpgrades(t *testing.T) {
 	s := forwarding(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Upgrade") == "" {

@@ -19,8 +19,7 @@ import (
 // writeHead is the maximum size, in bytes, of a write's response that is searched for a resourceVersion.
 const writeHead = 64 << 10
 
-// answeredKey is the context key of a function that receives the API server's response to a forwarded write, before the
-// client does.
+// answeredKey is the context key of a function that receives the response to a forwarded write before the client.
 type answeredKey struct{}
 
 // errUnreached is the cause with which a forwarded read is canceled if the API server does not begin to answer in time.
@@ -65,8 +64,7 @@ func (q *request) writesTo() bool {
 	return err != nil || known.mirrors(newWriter("", q.path.GroupResource()).resource)
 }
 
-// mirrors reports whether any version of a resource is mirrored. Events of both API groups count as one resource, and
-// bindings count as pods.
+// mirrors reports whether any version of a resource, as newWriter names it, is mirrored.
 func (k *known) mirrors(r schema.GroupResource) bool {
 	for gvr := range k.kinds {
 		if newWriter("", gvr.GroupResource()).resource == r {

@@ -18,8 +18,7 @@ import (
 type frames struct {
 	mu sync.Mutex
 	// made has the encoded events. mu guards made, order and bytes.
-	made map[frameKey]*frame
-	// order has the keys of made, oldest first.
+	made  map[frameKey]*frame
 	order []frameKey
 	bytes int
 }
@@ -31,8 +30,7 @@ const (
 	frameOverhead = 256
 )
 
-// errEncodePanicked is the error for watches that wait while another watch encodes the same event, if the encoder
-// panics.
+// errEncodePanicked is the error for watches that wait for an event whose encoder panics in another watch.
 var errEncodePanicked = errors.New("the event could not be encoded")
 
 type frameKey struct {
@@ -110,8 +108,7 @@ func (w *watcher) frame(eventType watch.EventType, e entry.Entry, first bool) ([
 	return w.format.frame(eventType, object), nil
 }
 
-// tableOf returns a Table with one row, for an event of a watch. Only the first Table of a watch has the column
-// definitions.
+// tableOf returns a Table with one row. Only the first Table of a watch has the column definitions.
 func (w *watcher) tableOf(row []byte, rv string, first bool) ([]byte, error) {
 	definitions := []byte("null")
 	if first {

@@ -64,7 +64,7 @@ func FuzzRequest(f *testing.F) {
 		r := (&http.Request{Method: method, URL: &url.URL{Path: path, RawQuery: query}, Header: http.Header{
 			"Accept": {accept}}}).WithContext(t.Context())
 		if q := r.URL.Query(); q.Has("watch") || q.Has("timeoutSeconds") || len(q.Get("resourceVersion")) > 1 {
-			return // a request with this query may wait
+			return
 		}
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)

@@ -63,7 +63,7 @@ type Handler struct {
 	open sync.WaitGroup
 }
 
-// New returns a Handler that serves the Source s. It starts no goroutines.
+// New returns a Handler that serves the Source s.
 func New(s Source, o Options) (*Handler, error) {
 	if o.Memory == nil {
 		o.Memory = NewMemory(0)
@@ -89,7 +89,7 @@ func (h *Handler) Close() error {
 	return nil
 }
 
-// begin registers a request; the caller must call h.open.Done at its end. It returns false if the Handler is closed.
+// begin registers a request, for which the caller must call h.open.Done. It returns false if the Handler is closed.
 func (h *Handler) begin() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -120,6 +120,7 @@ type request struct {
 	offline bool
 }
 
+// ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !h.begin() {
 		access.WriteError(w, r, apierrors.NewServiceUnavailable(errClosing.Error()))

@@ -26,8 +26,7 @@ func (s hanging) Documents(context.Context) ([]string, error) { return nil, nil 
 
 func (s hanging) Document(context.Context, string) ([]byte, error) { return nil, nil }
 
-// TestHangingDisk checks that requests end with their context while another request reads the collections from a disk
-// that hangs (issue 37).
+// TestHangingDisk checks that requests end with their context while a disk hangs (issue 37).
 func TestHangingDisk(t *testing.T) {
 	for name, read := range map[string]func(Source) func(context.Context) error{
 		"withheld": func(s Source) func(context.Context) error {

@@ -14,8 +14,7 @@ type lengths struct {
 	known map[lengthKey]length
 }
 
-// lengthKey identifies a list by the prefix of its objects' keys (a namespace, or "" for all) and by the form of its
-// items.
+// lengthKey identifies a list by its objects' key prefix (a namespace, or "" for all) and by the form of its items.
 type lengthKey struct {
 	prefix string
 	form   form

@@ -22,8 +22,8 @@ const (
 	// size at which the read of a page from the store stops, after the object that exceeds it.
 	pageBytes = 256 << 10
 	readBytes = pageBytes * 3 / 4
-	// limitedBytes bounds the stored size, in bytes, of the objects in a list with a limit. A longer list ends before
-	// its limit, with a continue token.
+	// limitedBytes bounds the stored size, in bytes, of a list with a limit. A longer list ends early, with a continue
+	// token.
 	limitedBytes = 8 << 20
 	// answerOverhead is the memory of a response besides its objects, in bytes: a compressor and buffers.
 	answerOverhead = 1 << 20
@@ -78,27 +78,24 @@ func (q *request) list() error {
 	}
 	w := q.listWriter(meta)
 	w.begin(x.length)
-	_ = w.write(x.rendered) // end returns the error of write
+	_ = w.write(x.rendered)
 	return w.end()
 }
 
 // extent holds the properties of a list that must be known before its items are written.
 type extent struct {
 	// items is the number of items; -1 for all objects from the start of the list to its end.
-	items int
-	// length is the total size of the items in protobuf, in bytes.
+	items  int
 	length int
 	// last is the key of the last item. It is only used if more is true.
 	last string
-	// more is true if more objects follow than the limit allows.
 	more bool
 	// complete is true if rendered has all items, so that the list need not be read again.
 	complete bool
 	rendered [][]byte
 }
 
-// gatheredBytes is how many bytes of rendered items are kept while a list's size is measured. A list up to that size is
-// read only once.
+// gatheredBytes: a list of at most that many rendered bytes is kept while it is measured, and read only once.
 const gatheredBytes = 2 * pageBytes
 
 // measure reads a list to determine its extent, which is written before the items. It renders the items and keeps up to
@@ -167,8 +164,7 @@ func (q *request) holdPage(entries []entry.Entry) (needs []int64, err error) {
 	return needs, q.lease.resize(q.ctx, max(listMemory(sizeOf(entries)), least), freshFor)
 }
 
-// renderPage renders a page of a list. Afterwards the request holds the memory of the stored objects and of the
-// rendered items.
+// renderPage renders a page of a list. Afterwards the request holds the memory of stored and rendered objects.
 func (q *request) renderPage(entries []entry.Entry) (items [][]byte, length int, err error) {
 	needs, err := q.holdPage(entries)
 	if err != nil {

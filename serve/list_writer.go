@@ -42,7 +42,7 @@ func (w *listWriter) begin(length int) {
 		head = fmt.Appendf(nil, "apiVersion: %s\n%s:", apiVersion, w.itemsName())
 	default:
 		meta, err := json.Marshal(w.meta)
-		// Kube-apiserver writes an empty continue token for custom resources.
+		// kube-apiserver writes an empty continue token for custom resources.
 		if !q.collection.builtIn && q.format.form == whole && w.meta.Continue == "" {
 			meta = append([]byte(`{"continue":"",`), meta[1:]...)
 		}

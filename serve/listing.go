@@ -22,8 +22,7 @@ import (
 // freshFor is how long a request waits for a collection to reach a resourceVersion.
 const freshFor = 3 * time.Second
 
-// listing reads a collection in one state, that of one resourceVersion, page by page. Later changes are undone in each
-// page.
+// listing reads a collection page by page in the state of one resourceVersion. Later changes are undone.
 type listing struct {
 	c       *collection
 	r       reader
@@ -31,13 +30,10 @@ type listing struct {
 	options *listOptions
 	selects func(entry.Entry) (bool, error)
 
-	// at is the position, in the collection's history, of the state that the list shows. If at is zero, the first page
-	// sets it.
+	// at is the history position of the state that the list shows. If at is zero, the first page sets it.
 	at history.Position
-	// rv is the resourceVersion of the state that the list shows.
 	rv string
-	// begun is the state of the collection when the first page was read, possibly in an earlier pass over the same
-	// list.
+	// begun is the state of the collection when the first page was read, possibly in an earlier pass.
 	begun *entry.Info
 
 	// reusesMemory is true if all pages use one buffer: the callback of pages must not keep their entries.
@@ -228,8 +224,8 @@ func (l *listing) undo(p *store.Page, after string) ([]entry.Entry, error) {
 	return entries, nil
 }
 
-// expired returns the 410 for a list whose state is no longer in the history. With a continue token it offers a new
-// token after the key after.
+// expired returns the 410 for a list whose state is lost. With a continue token it offers a new one after the key
+// after.
 func (l *listing) expired(after string) error {
 	if l.options.token != nil {
 		return errExpiredContinue(startOf(after, l.prefix()))

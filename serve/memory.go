@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
+// DefaultMemory is the default size of the memory budget, in bytes.
 const DefaultMemory = 256 << 20
 
 // memoryWait is how long a request waits for memory of the budget before it is rejected with 429.
@@ -39,8 +40,7 @@ type Memory struct {
 
 // MemoryUsage is the usage of a memory budget.
 type MemoryUsage struct {
-	// Size is the budget, and Used the memory that requests hold, both in bytes. Used can exceed Size by a page of a
-	// list per user.
+	// Size is the budget, and Used the memory in use, in bytes. Used can exceed Size by a page of a list per user.
 	Size, Used int64
 	// Refused counts the requests that were rejected for lack of memory.
 	Refused int64
@@ -79,10 +79,9 @@ func errMemory() error {
 // memoryLease is the memory of the budget that one request holds. The request's goroutine owns the lease.
 type memoryLease struct {
 	memory *Memory
-	// user is the user of the request; "" if users are not distinguished.
-	user  string
-	share *share
-	bytes int64
+	user   string
+	share  *share
+	bytes  int64
 	// beyond is the part of bytes by which the lease exceeds the budget.
 	beyond int64
 	// begun is true once part of the response is written, so that a rejection would cut the response off.
@@ -151,8 +150,7 @@ func (l *memoryLease) growBegun(ctx context.Context, more int64) error {
 	}
 }
 
-// tryGrowBegun acquires more bytes for a response that has begun. If it cannot, it returns a channel that is closed
-// when memory is released.
+// tryGrowBegun is growBegun without the wait. If it fails, freed is closed when memory is released.
 func (l *memoryLease) tryGrowBegun(more int64) (freed <-chan struct{}, ok bool) {
 	m, s := l.memory, l.share
 	m.mu.Lock()

@@ -22,8 +22,7 @@ import (
 	"github.com/larder-dev/larder/serve/access"
 )
 
-// pipes is a net.Listener whose connections have no buffer, so that the server's first write blocks until the client
-// reads.
+// pipes is a net.Listener whose connections have no buffer, so that the first write waits for the client's read.
 type pipes struct {
 	accept chan net.Conn
 	closed chan struct{}
@@ -180,7 +179,7 @@ func TestSlowReadersMemory(t *testing.T) {
 				all = append(all, w.send("mallory", path+"includeObject=Object", accept))
 			}
 			var first sync.WaitGroup
-			for _, c := range all { // the first byte shows that the response has begun
+			for _, c := range all {
 				first.Go(func() { _, _ = c.Read(make([]byte, 1)) })
 			}
 			first.Wait()
@@ -201,7 +200,7 @@ func TestSlowReadersMemory(t *testing.T) {
 // 429, and another user's watch continues (issue 37).
 func TestSlowWatchesMemory(t *testing.T) {
 	const watches, half, large = 60, 4 << 20, 1_000_000
-	const each = 48 << 10 // each is the memory of a watch and of its connection
+	const each = 48 << 10
 	w := newSlowWorld(t, 2*half)
 	version := func() string {
 		list, err := w.client().CoreV1().Pods("").List(t.Context(), metav1.ListOptions{Limit: 1})
@@ -333,8 +332,7 @@ func TestListExceedsBudget(t *testing.T) {
 		func() string { return fmt.Sprintf("the budget is %+v", w.memory.Usage()) })
 }
 
-// TestListOfManyPages checks that lists of several pages have every object once, also when the length of the protobuf
-// list is cached.
+// TestListOfManyPages checks that lists of several pages have every object once, also with a cached length.
 func TestListOfManyPages(t *testing.T) {
 	w := newSlowWorld(t, 0)
 	for _, limit := range []int64{0, 1, 7, 39, 40, 41} {

@@ -121,8 +121,7 @@ func TestTokenFromBeforeACrash(t *testing.T) {
 	}
 }
 
-// TestForwardsUnmirrored checks that requests for objects that are not mirrored are forwarded, even if other objects of
-// their kind are mirrored.
+// TestForwardsUnmirrored checks that requests are forwarded even if other objects of their kind are mirrored.
 func TestForwardsUnmirrored(t *testing.T) {
 	asked := make(chan string, 1)
 	api := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { asked <- r.URL.Path }))

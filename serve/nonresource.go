@@ -11,8 +11,7 @@ import (
 
 const snapshots = "/snapshot"
 
-// pages is the path prefix of Options.Page, the handler of the web page. Requests below compare are long-running, since
-// they read two whole files.
+// pages is the path prefix of Options.Page. Requests below compare are long-running: they read two whole files.
 const (
 	pages   = "/larder/"
 	compare = pages + "compare"

@@ -15,8 +15,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// listInto stores n pods at the resourceVersion rv in a collection of all pods with the representation r, whose
-// LastContact is at.
+// listInto stores n pods in a collection of all pods with the representation r, whose LastContact is at.
 func listInto(t *testing.T, st *store.Store, r entry.Representation, n int, rv string, at time.Time) {
 	t.Helper()
 	id := allPods

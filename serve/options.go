@@ -81,8 +81,7 @@ func checkTimeout(query url.Values) error {
 	return nil
 }
 
-// parseRV parses a resourceVersion; "" is 0. Its error is that of kube-apiserver for a get and a watch: a 500 without a
-// reason.
+// parseRV parses a resourceVersion; "" is 0. Its error is kube-apiserver's: a 500 without a reason.
 func parseRV(text string) (uint64, error) {
 	if text == "" {
 		return 0, nil

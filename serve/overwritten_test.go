@@ -14,8 +14,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestServeAnOverwrittenFile checks that requests return 503 with the cause after another file has been copied over the
-// store's file (issue 37).
+// TestServeAnOverwrittenFile checks that requests return 503 with the cause after the store's file was overwritten
+// (issue 37).
 func TestServeAnOverwrittenFile(t *testing.T) {
 	w := newWorld(t, nil)
 	client := w.client().CoreV1().Pods("a")

@@ -44,8 +44,7 @@ func parsePath(text string) (p path, ok bool) {
 	return p, p.namespace != "" || !strings.Contains(text, "/namespaces//")
 }
 
-// isNamespaceSubresource reports whether namespaces/NAME/name is a subresource of the namespace, not a resource in the
-// namespace.
+// isNamespaceSubresource reports whether namespaces/NAME/name is a subresource, not a resource in the namespace.
 func isNamespaceSubresource(name string) bool { return name == "status" || name == "finalize" }
 
 // prefix returns the key of the object that the path names, or the prefix of the keys of a namespace's objects.

@@ -19,8 +19,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// ownerOf is an authorizer that allows only the user "owner" to get a path. If the path ends in a slash, it also allows
-// paths below it.
+// ownerOf is an authorizer that allows only the user "owner" to get a path, and paths below it if it ends in a slash.
 type ownerOf string
 
 func (path ownerOf) Authorize(_ context.Context, a access.Attributes) (access.Decision, error) {
@@ -29,8 +28,7 @@ func (path ownerOf) Authorize(_ context.Context, a access.Attributes) (access.De
 	return access.Decision{Allowed: may}, nil
 }
 
-// ask is a request for a non-resource path. A token is one letter repeated 40 times: o for the owner, s for another
-// user.
+// ask is a request for a non-resource path. Tokens are one letter, 40 times: o for the owner, s for another user.
 type ask struct {
 	method, path, token, bytes string
 	code                       int

@@ -24,12 +24,10 @@ import (
 
 // renderer encodes the entries of one collection for clients. It is safe for concurrent use.
 type renderer struct {
-	kind schema.GroupVersionKind
-	// metadata is true if the collection holds metadata only.
+	kind     schema.GroupVersionKind
 	metadata bool
 	// known is true if client-go has the Go type of the kind, so that protobuf can be served.
-	known bool
-	// builtIn is true if the kind is built into kube-apiserver.
+	known      bool
 	builtIn    bool
 	decoder    *snapshot.Decoder
 	columns    *columns.Columns

@@ -65,8 +65,7 @@ type recheck struct {
 	rights access.Authorizer
 	// questions are asked in order, shared questions first. The watch continues if one of them is allowed.
 	questions []access.Attributes
-	// next is the index of the first question that the API server has not denied.
-	next int
+	next      int
 	// offline is true while only the rules for an outage have allowed the watch.
 	offline bool
 }

@@ -79,8 +79,7 @@ func TestWatchRightRevoked(t *testing.T) {
 	}
 }
 
-// startWatch starts a watch of a user from the resourceVersion at which smallStore is listed. ended is closed when the
-// watch ends.
+// startWatch starts a watch of a user at smallStore's resourceVersion. ended is closed when the watch ends.
 func startWatch(
 	t *testing.T, h *serve.Handler, user access.User, query string,
 ) (w *lines, ended chan struct{}, cancel func()) {

@@ -97,8 +97,8 @@ func (w *watcher) checkOrigin(config *websocket.Config, r *http.Request) (err er
 	return errOtherOrigin
 }
 
-// message sends an encoded event as one websocket message: JSON as text, and protobuf as binary. The length prefix that
-// protobuf events have in an HTTP stream is omitted.
+// message sends an encoded event as one websocket message: JSON as text, and protobuf as binary, without the length
+// prefix of HTTP streams.
 var message = websocket.Codec{Marshal: func(v any) (data []byte, payloadType byte, err error) {
 	if frame := v.(socketFrame); frame.media == mediaProtobuf {
 		return frame.data[binary.Size(uint32(0)):], websocket.BinaryFrame, nil

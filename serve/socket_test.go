@@ -146,7 +146,7 @@ func TestWebsocketEnds(t *testing.T) {
 	wait()
 	list, err := w.client().CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
 	must(t, err)
-	var silent net.Conn // silent is a connection whose client sends nothing
+	var silent net.Conn
 	eventually(t, func() (ok bool) {
 		var code int
 		code, _, silent = w.raw(http.Header{"Origin": {w.guarded.URL}}, "&resourceVersion="+list.ResourceVersion)

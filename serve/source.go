@@ -232,8 +232,7 @@ func (s snapshotSource) collections(context.Context) ([]described, error) {
 	return all, nil
 }
 
-// info returns the description of a snapshot's collection. An unknown time of the last contact with the API server is
-// replaced by the time of the snapshot.
+// info describes a snapshot's collection. Without a LastContact, it has the time of the snapshot.
 func (s snapshotSource) info(c snapshot.Collection) entry.Info {
 	info := c.Info()
 	if info.LastContact.IsZero() {

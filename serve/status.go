@@ -36,8 +36,7 @@ func errRead(err error) error {
 	return apierrors.NewInternalError(errors.New("what is mirrored cannot be read; the log of larder says why"))
 }
 
-// errReadOnly is kube-apiserver's 405, with a hint that this server is read-only. served describes the supported
-// methods.
+// errReadOnly is kube-apiserver's 405, with a hint that this server is read-only and allows the methods in served.
 func errReadOnly(served string) error {
 	err := apistatus.New(http.StatusMethodNotAllowed, "the server does not allow this method on the requested resource: "+
 		"%s; larder sync --serve --forward sends that to the API server", served)

@@ -14,8 +14,7 @@ import (
 
 const inconsistentRV = -1
 
-// token encodes where the next page of a list begins, in the format of kube-apiserver's continue tokens, which are
-// opaque to clients.
+// token encodes where the next page of a list begins, in kube-apiserver's opaque format.
 type token struct {
 	Version string `json:"v"`
 	RV      int64  `json:"rv"`
@@ -53,8 +52,7 @@ func parseToken(text string) (*token, error) {
 	return &t, nil
 }
 
-// startOf returns the start, for a continue token, of the page that follows the object with the given key. The start is
-// relative to the prefix of the list.
+// startOf returns the start, relative to the list's prefix, of the page after the object with the given key.
 func startOf(key, prefix string) string { return "/" + strings.TrimPrefix(key, prefix) + "\x00" }
 
 // after returns the key after which the token's page begins. A token of kube-apiserver may instead contain the first

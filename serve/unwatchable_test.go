@@ -19,8 +19,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// openUnwatchable opens the collection of all pods without a history of changes, and stores n pods at the
-// resourceVersion 11.
+// openUnwatchable opens a collection of n pods at the resourceVersion 11, without a history of changes.
 func openUnwatchable(t *testing.T, n int) (*store.Store, *store.Collection, *serve.Handler) {
 	t.Helper()
 	st, err := store.Open(filepath.Join(t.TempDir(), "m.db"), store.Options{})

@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	// leastWatch is the minimum duration of a watch without timeoutSeconds. As in kube-apiserver the duration is
-	// random, up to twice leastWatch.
+	// leastWatch is the minimum duration of a watch without timeoutSeconds; the maximum is twice as long, as in
+	// kube-apiserver.
 	leastWatch = 30 * time.Minute
 	// bookmarkEvery is the interval of bookmarks. The last bookmark is sent bookmarkBefore the end of the watch. An
 	// idle watch also flushes every bookmarkEvery, which extends its write deadline: over HTTP/2 an expired deadline
@@ -48,13 +48,11 @@ type watcher struct {
 	at      history.Position
 	from    uint64
 	// rv is the resourceVersion up to which all events are sent.
-	rv string
-	// sentRV is the last resourceVersion sent to the client.
+	rv     string
 	sentRV string
 	// first is true until an event was sent. The first row of a Table has the column definitions.
 	first bool
 
-	// gathered are encoded events to be sent, shared with other watches.
 	gathered [][]byte
 	size     int
 	// initial is true while the initial state is being sent and its pages' memory is held.
@@ -137,8 +135,7 @@ func (w *watcher) begin() (*listing, error) {
 	return nil, nil
 }
 
-// follow makes the watch continue from a state that the client knows: its position in the history and its
-// resourceVersion.
+// follow makes the watch continue from a position in the history and its resourceVersion, which the client knows.
 func (w *watcher) follow(at history.Position, rv string) {
 	w.at, w.rv, w.sentRV = at, rv, rv
 	w.from, _ = strconv.ParseUint(rv, 10, 64)
@@ -263,8 +260,7 @@ func (w *watcher) next() (events []*history.Event, next history.Position, rv str
 	return events, next, rv, err
 }
 
-// sendEvent sends an event as ADDED, MODIFIED or DELETED, depending on whether the selectors match its old and new
-// state.
+// sendEvent sends an event as ADDED, MODIFIED or DELETED, by whether the selectors match the old and the new state.
 func (w *watcher) sendEvent(e *history.Event) error {
 	if w.path.namespace != "" && !inNamespace(e.Key, w.path.namespace) {
 		return nil

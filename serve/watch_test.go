@@ -267,8 +267,7 @@ func TestWatchResumesAfterRestart(t *testing.T) {
 	}
 }
 
-// follow applies the events of a watch to the objects in known, until it has received the event with the
-// resourceVersion final.
+// follow applies a watch's events to the objects in known, up to the event with the resourceVersion final.
 func follow(
 	t *testing.T, c kubernetes.Interface, rv, final string, known map[string]string,
 ) (map[string]string, error) {
@@ -342,8 +341,7 @@ func TestIdleWatch(t *testing.T) {
 	}
 }
 
-// TestDeletionWithoutLastState checks that a watch sends the DELETED event of an object whose last state is not in the
-// history.
+// TestDeletionWithoutLastState: the history may lack the last state of a deleted object.
 func TestDeletionWithoutLastState(t *testing.T) {
 	st := smallStore(t)
 	c := st.Opened(entry.Identity{GroupVersionResource: podsResource, Representation: entry.Unstructured})

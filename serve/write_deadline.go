@@ -23,8 +23,7 @@ type writeDeadline struct {
 	mu sync.Mutex
 	// ended is true once the deadline no longer changes. mu guards ended and set.
 	ended bool
-	// set is the time of the last extension.
-	set time.Time
+	set   time.Time
 }
 
 func (d *writeDeadline) extend() {
@@ -46,7 +45,7 @@ func (d *writeDeadline) shorten() {
 	}
 }
 
-// end makes later calls leave the deadline unchanged. It is called when the request has been answered.
+// end makes later calls leave the deadline unchanged, because the request has been answered.
 func (d *writeDeadline) end() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -11,8 +11,7 @@ import (
 )
 
 const (
-	// writesKept is the maximum number of writers (pairs of a user and a resource) whose writes are remembered. A new
-	// writer replaces the oldest.
+	// writesKept is the maximum number of writers (a user and a resource). A new writer replaces the oldest.
 	writesKept = 1000
 	// writeKept is how long the reads of a user wait for a write that was forwarded for the user. If the collection has
 	// not received the write by then, responses carry a Warning with the collection's age.
@@ -27,20 +26,17 @@ type writes struct {
 	last map[writer]write
 }
 
-// writer identifies the forwarded writes of a user to one resource. An empty user stands for all users, if users are
-// not distinguished.
+// writer identifies the forwarded writes of a user to one resource. The user "" stands for all users.
 type writer struct {
 	user     string
 	resource schema.GroupResource
 }
 
-// write describes a user's latest forwarded writes to a resource.
 type write struct {
 	// namespace is the namespace of the written objects; "" for several namespaces, and for cluster-scoped objects.
 	namespace string
 	// rv is the highest resourceVersion in the API server's responses; 0 if no response had one.
 	rv uint64
-	// at is the time of the write with rv.
 	at time.Time
 	// unknown is the time of the latest write without a known resourceVersion.
 	unknown time.Time
@@ -54,8 +50,7 @@ func (w write) ended(now time.Time) bool {
 // unknownAt reports whether the mirrored objects may still lack a write whose response had no resourceVersion.
 func (w write) unknownAt(now time.Time) bool { return now.Sub(w.unknown) < freshFor }
 
-// newWriter returns the writer of a user's writes to a resource. Events of both API groups count as one resource, and
-// bindings as pods.
+// newWriter returns a writer. Events of both API groups count as one resource, and bindings as pods.
 func newWriter(user string, r schema.GroupResource) writer {
 	switch {
 	case r == schema.GroupResource{Group: "events.k8s.io", Resource: "events"}:

@@ -61,8 +61,7 @@ func TestBrokenLists(t *testing.T) {
 	}
 }
 
-// steps is the body of an answer that returns one text per read. The read of the last but one text also returns an
-// error.
+// steps is the body of an answer that returns one text per read. The last read but one also returns an error.
 type steps []string
 
 func (s *steps) Read(p []byte) (int, error) {
@@ -95,8 +94,7 @@ func TestListFailsEarly(t *testing.T) {
 	}
 }
 
-// TestItemsWithoutAKind checks that a list is refused if its items have no kind of their own, and the list's kind does
-// not show theirs.
+// TestItemsWithoutAKind checks that a list is refused if neither its items nor its kind show the items' kind.
 func TestItemsWithoutAKind(t *testing.T) {
 	for _, body := range []string{
 		`{"kind":"List","apiVersion":"v1","items":[{"metadata":{"name":"a"}}]}`,
@@ -255,8 +253,7 @@ func TestServerThatOnlySpeaksCBOR(t *testing.T) {
 	}
 }
 
-// TestWatchInCBOR checks that a watch whose answer is in CBOR ends with an error that says so, and that the next watch
-// asks for JSON.
+// TestWatchInCBOR checks that a watch in CBOR ends with an error, and that the next watch asks for JSON.
 func TestWatchInCBOR(t *testing.T) {
 	a := &answer{body: []byte("\xd9\xd9\xf7\xa0")}
 	lw := a.listWatch(t, &corev1.Pod{})
@@ -279,8 +276,7 @@ type timeout struct{ error }
 func (timeout) Timeout() bool   { return true }
 func (timeout) Temporary() bool { return true }
 
-// TestEndsOfWatches checks which errors of an open watch only end it, as in client-go, and which errors are ERROR
-// events.
+// TestEndsOfWatches checks which errors of an open watch only end it, as in client-go, and which are ERROR events.
 func TestEndsOfWatches(t *testing.T) {
 	for _, tt := range []struct {
 		err     error

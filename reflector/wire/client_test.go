@@ -35,8 +35,7 @@ type warnings struct{ atomic.Int32 }
 
 func (w *warnings) HandleWarningHeader(int, string, string) { w.Add(1) }
 
-// limiter is a rate limiter for client-go that counts its calls. If full is set, it refuses every request with that
-// error.
+// limiter is a rate limiter for client-go that counts its calls. full, if set, is its error for every request.
 type limiter struct {
 	calls atomic.Int32
 	full  error

@@ -144,8 +144,7 @@ func TestGuardsOfLists(t *testing.T) {
 	}
 }
 
-// TestLargeAnswers checks that a value, an item or a frame of more than 64 MiB is refused: in protobuf before memory is
-// allocated.
+// TestLargeAnswers checks that values of more than 64 MiB are refused: in protobuf before memory is allocated.
 func TestLargeAnswers(t *testing.T) {
 	const tooLarge = "more than 64 MiB"
 	size := 65 << 20
@@ -244,8 +243,7 @@ func TestGuardsOfWatches(t *testing.T) {
 	}
 }
 
-// TestBordersOfReads checks that an answer is decoded in the same way however its bytes are split into two reads, also
-// after a backslash.
+// TestBordersOfReads checks that the position where two reads split an answer makes no difference.
 func TestBordersOfReads(t *testing.T) {
 	texts := []string{`a\"b`, `\\`, `\\\"`, `\u0022`, `]}`, `\\\\`}
 	var items, want []string
@@ -299,8 +297,7 @@ func TestManyUndecodable(t *testing.T) {
 			t.Errorf("%s: events %+v", name, events)
 		}
 	}
-	// One object becomes decodable, so fewer keys than the limit are remembered. The last object of the list was never
-	// remembered.
+	// One object becomes decodable, so fewer keys than the limit are remembered. The last object never was remembered.
 	a.body = append(formats["JSON"].frame([]byte(pod("p0", "1")), watch.Modified),
 		formats["JSON"].frame([]byte(pod("p10000", `"high"`)), watch.Modified)...)
 	w, err := lw.WatchWithContext(t.Context(), metav1.ListOptions{})

@@ -22,7 +22,6 @@ const magic = "k8s\x00"
 
 var errProtobuf = errors.New("the server sent malformed protobuf")
 
-// These are numbers of fields in the protobuf messages of k8s.io/apimachinery.
 const (
 	unknownTypeMeta        = 1
 	unknownRaw             = 2
@@ -120,8 +119,7 @@ func (m *message) skip(n int64) error {
 	return nil
 }
 
-// bytes reads n bytes, which are valid until the next call. A truncated input causes no allocation much larger than the
-// input.
+// bytes reads n bytes, valid until the next call. A truncated input causes no allocation much larger than itself.
 func (m *message) bytes(n int64) ([]byte, error) {
 	if n > maxObject {
 		return nil, errTooLarge
@@ -215,8 +213,7 @@ func (l *List) raw(outer *message, size int64, sent *codec.Sent) error {
 	}
 }
 
-// header decodes a field of the message runtime.Unknown around an object, such as its apiVersion and kind, but not the
-// object.
+// header decodes a field of the runtime.Unknown around an object, such as apiVersion and kind, but not the object.
 func header(number protowire.Number, b []byte, of *metav1.TypeMeta) error {
 	if number != unknownTypeMeta {
 		if len(b) > 0 && (number == unknownContentEncoding || string(b) != runtime.ContentTypeProtobuf) {

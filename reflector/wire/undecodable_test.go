@@ -186,8 +186,7 @@ func listThings(t *testing.T, body io.Reader) []runtime.Object {
 	return list.(*wire.List).Items
 }
 
-// TestItemsWaitForTheirKind checks that items without a kind receive their list's kind, however many items precede the
-// kind.
+// TestItemsWaitForTheirKind checks that items without a kind receive their list's kind, even if it follows them.
 func TestItemsWaitForTheirKind(t *testing.T) {
 	var body strings.Builder
 	body.WriteString(`{"items":[`)
@@ -217,8 +216,7 @@ func TestItemsWaitForTheirKind(t *testing.T) {
 	}
 }
 
-// TestCBOR checks that a server that answers in CBOR, since the client's configuration accepts it, is asked for JSON
-// from then on.
+// TestCBOR checks that a server that answers in CBOR is asked for JSON from then on.
 func TestCBOR(t *testing.T) {
 	list := map[string]any{"kind": "ThingList", "apiVersion": "g/v1", "metadata": map[string]any{"resourceVersion": "9"},
 		"items": []any{map[string]any{"kind": "Thing", "apiVersion": "g/v1", "metadata": map[string]any{"name": "a"}}}}

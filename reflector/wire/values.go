@@ -14,7 +14,7 @@ type values struct {
 	r   *bufio.Reader
 	buf []byte
 	at  int
-	// err is the error of reading r; it is returned once all bytes of buf are consumed.
+	// err is the error of reading r. It is returned once all bytes of buf are consumed.
 	err error
 }
 

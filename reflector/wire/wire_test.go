@@ -143,8 +143,7 @@ func newFiller() (*rand.Rand, func(any)) {
 	return rand.New(rand.NewSource(s)), f.Fill
 }
 
-// TestAsClientGo checks, for every kind of k8s.io/api that has a list, that lists and events decode to the same objects
-// as with client-go.
+// TestAsClientGo checks for all kinds of k8s.io/api that lists and events decode to client-go's objects.
 func TestAsClientGo(t *testing.T) {
 	_, fill := newFiller()
 	kinds := 0
@@ -481,8 +480,7 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// FuzzList checks that any answer to a list request is a list or an error, and that each object of a list is decoded or
-// reports an error.
+// FuzzList checks that any answer is a list or an error, and that each object is decoded or reports an error.
 func FuzzList(f *testing.F) {
 	for _, body := range bodies(f) {
 		f.Add(body)

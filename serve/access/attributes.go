@@ -48,6 +48,7 @@ type Authorizer interface {
 	Authorize(context.Context, Attributes) (Decision, error)
 }
 
+// Decision is an authorizer's decision and its reason.
 type Decision struct {
 	Allowed bool
 	// Reason is shown to the user who makes the request. It may be empty.

@@ -286,9 +286,8 @@ func TestUnion(t *testing.T) {
 	}
 }
 
-// TestAccountsWhileUpstreamIsAway checks that UpstreamOptions.Accounts decides about a token only while the API server
-// is unreachable. Otherwise the API server's answer counts, even for a token whose Pod no longer exists, which Accounts
-// cannot know.
+// TestAccountsWhileUpstreamIsAway checks that UpstreamOptions.Accounts decides only while the API server is
+// unreachable. Only the API server knows whether a token's Pod still exists.
 func TestAccountsWhileUpstreamIsAway(t *testing.T) {
 	log := logr.Discard()
 	upstreamOf := func(token string, u access.User, fault error, accounts access.Authenticator) *access.Upstream {

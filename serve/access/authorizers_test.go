@@ -216,8 +216,7 @@ func TestOfflineAccess(t *testing.T) {
 	}
 }
 
-// TestOfflineAccessToPaths checks that the nonResourceURLs of a rule apply only to the rule's users, and give no right
-// to resources.
+// TestOfflineAccessToPaths checks that nonResourceURLs apply only to the rule's users, and give no right to resources.
 func TestOfflineAccessToPaths(t *testing.T) {
 	o := offline(t, accessFile)
 	prometheus := user("prometheus")

@@ -43,8 +43,10 @@ func parseAuthorities(contents [][]byte) (*x509.CertPool, error) {
 	return pool, nil
 }
 
+// Pool returns the current certificates of the authorities.
 func (a *ClientCA) Pool() *x509.CertPool { return a.source.Get() }
 
+// Authenticate implements Authenticator.
 func (a *ClientCA) Authenticate(r *http.Request) (User, bool, error) {
 	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
 		return User{}, false, nil

@@ -7,8 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ErrUnreachable says that the API server did not answer. Errors that wrap ErrUnreachable are apierrors.APIStatus with
-// status 503.
+// ErrUnreachable says that the API server did not answer. Errors that wrap it are apierrors.APIStatus with status 503.
 var ErrUnreachable = errors.New("the API server cannot be reached")
 
 // upstreamError is the error of a review on the API server that ended without a decision. Its Status is for the client

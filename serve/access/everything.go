@@ -82,8 +82,7 @@ func (e Everything) others() Authorizer {
 const reasonReadOnly = "Larder serves get, list and watch only; larder sync --serve --forward sends the rest to the " +
 	"API server"
 
-// Nothing is an Authorizer that denies everything, for a server with neither an API server to ask nor an OfflineAccess
-// file.
+// Nothing is an Authorizer that denies everything. It is for servers without API server and OfflineAccess file.
 type Nothing struct{}
 
 // Authorize implements Authorizer.

@@ -16,8 +16,7 @@ import (
 	"github.com/larder-dev/larder/serve/access"
 )
 
-// FuzzTokenFile checks that the error for an invalid token file contains none of the file's text, and that an invalid
-// file authenticates no request.
+// FuzzTokenFile checks that an error contains none of the file's text, and that an invalid file has no tokens.
 func FuzzTokenFile(f *testing.F) {
 	f.Add([]byte(",jane,uid,\"a,b\"\n"))
 	f.Add([]byte(",jane"))
@@ -39,8 +38,7 @@ func FuzzTokenFile(f *testing.F) {
 	})
 }
 
-// FuzzOfflineAccess checks that an OfflineAccess file gives no rights to users without a rule, and no right to Secrets
-// unless a rule names them.
+// FuzzOfflineAccess checks that only users with a rule have rights, and that Secrets must be named.
 func FuzzOfflineAccess(f *testing.F) {
 	f.Add([]byte(accessFile))
 	f.Add([]byte("apiVersion: larder.dev/v1alpha1\nkind: OfflineAccess\nrules: [{users: [jane], resources: [secrets], namespaces: ['*']}]"))

@@ -118,7 +118,7 @@ func DropBody(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Connection", "close")
-	_ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0)) // test recorders do not support deadlines
+	_ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0))
 }
 
 // writeGrace is the time, after RequestTime, for writing the Status that reports the timeout.
@@ -143,7 +143,7 @@ func (q *request) bound(w http.ResponseWriter, r *http.Request) {
 	} else {
 		r.Body = http.MaxBytesReader(w, r.Body, q.counter.limits.Body)
 	}
-	_ = q.control.SetReadDeadline(time.Now().Add(limit)) // test recorders do not support deadlines
+	_ = q.control.SetReadDeadline(time.Now().Add(limit))
 }
 
 func (q *request) late() error {
@@ -182,7 +182,7 @@ func LongRunning(ctx context.Context) error {
 		return tooManyRequests("Too many watches, please try again later.")
 	}
 	own.watch = true
-	_ = own.control.SetReadDeadline(time.Time{}) // test recorders do not support deadlines
+	_ = own.control.SetReadDeadline(time.Time{})
 	_ = own.control.SetWriteDeadline(time.Time{})
 	return nil
 }
@@ -205,8 +205,7 @@ func (h *handler) authenticate(r *http.Request) (User, error) {
 	return User{}, apierrors.NewUnauthorized("Unauthorized")
 }
 
-// refuseImpersonation rejects impersonation requests. If the headers were ignored, the response would show the objects
-// of the real user.
+// refuseImpersonation: if the headers were ignored, the response would show the objects of the real user.
 func refuseImpersonation(r *http.Request, user User) error {
 	for name := range r.Header {
 		if len(name) >= len("Impersonate-") && strings.EqualFold(name[:len("Impersonate-")], "Impersonate-") {

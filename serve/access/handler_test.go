@@ -205,8 +205,7 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// send sends n concurrent requests of a user. The returned function waits for the responses, and counts them by status
-// code.
+// send sends n concurrent requests of a user. The returned function waits, and counts the responses by status code.
 func send(h http.Handler, n int, target, token string) func() map[int]int {
 	var mu sync.Mutex
 	var all sync.WaitGroup

@@ -47,8 +47,7 @@ func FetchIssuer(ctx context.Context, client rest.Interface) (Issuer, error) {
 const (
 	maxJWKS = 256 << 10
 	maxKeys = 64
-	// minRSA is the minimum size of an RSA key in bits.
-	minRSA = 2048
+	minRSA  = 2048
 )
 
 // algorithms are the signature algorithms that API servers use for tokens. HMAC is excluded, since the public key would

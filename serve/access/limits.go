@@ -6,6 +6,7 @@ import (
 	"time"
 )
 
+// Limits limit the resources that clients may use. Fields that are zero have their defaults.
 type Limits struct {
 	// Requests is the maximum number of concurrent authenticated requests, not counting watches. Further requests
 	// return 429. Default 400, as kube-apiserver's --max-requests-inflight.
@@ -13,11 +14,9 @@ type Limits struct {
 	// RequestsPerUser is the maximum number of Requests for one user, so that slow readers do not block other users.
 	// Default: half of Requests.
 	RequestsPerUser int
-	// Watches is the maximum number of watches and other long-running requests (LongRunning). Further watches return
-	// 429. Default 10,000.
+	// Watches is the maximum number of long-running requests (LongRunning). Further watches return 429. Default 10,000.
 	Watches int
-	// WatchesPerUser is the maximum number of Watches for one user. All agents of a DaemonSet are one user. Default
-	// 5,000.
+	// WatchesPerUser is the maximum number of Watches for one user, such as all agents of a DaemonSet. Default 5,000.
 	WatchesPerUser int
 	// RequestTime limits an authenticated request other than a watch, from reading its body to writing the response.
 	// Default 60 s, as kube-apiserver's --request-timeout.
@@ -41,8 +40,7 @@ type Limits struct {
 	// without a request. Beyond this number, a new connection closes the oldest unauthenticated connection of the
 	// address that has the most of them. Default 1,000, which need about 60 MB.
 	Unauthenticated int
-	// UnauthenticatedPerAddress is the maximum number of Unauthenticated connections for one IPv4 address or one IPv6
-	// /64. Default 500.
+	// UnauthenticatedPerAddress limits Unauthenticated connections per IPv4 address or IPv6 /64. Default 500.
 	UnauthenticatedPerAddress int
 }
 

@@ -17,8 +17,7 @@ import (
 	"github.com/larder-dev/larder/serve/access"
 )
 
-// TestNoCredentials checks that no log message and no error contains a token, at any verbosity. This includes the logs
-// of client-go.
+// TestNoCredentials checks that no log message and no error contains a token, client-go's logs included.
 func TestNoCredentials(t *testing.T) {
 	var klogged bytes.Buffer
 	flags := flag.NewFlagSet("klog", flag.PanicOnError)

@@ -102,8 +102,7 @@ func (r *accessRule) covers(
 	return !kept && err == nil, err
 }
 
-// discovery has the non-resource paths that every user with a rule may get. A path that ends in a slash includes all
-// paths below it.
+// discovery has the non-resource paths that every user with a rule may get. A final slash includes all paths below.
 var discovery = []string{
 	"/api", "/api/", "/apis", "/apis/", "/openapi", "/openapi/", "/version", "/version/", "/healthz", "/livez", "/readyz",
 }

@@ -152,8 +152,7 @@ func (p *accessParser) subjects(in, n *yaml.Node, field string, r *accessRule, t
 	})
 }
 
-// fields returns the values of a YAML mapping by field name; nil if n is not a mapping. Unknown and duplicate names are
-// mistakes.
+// fields returns the values of a YAML mapping; nil if n is none. Unknown and duplicate names are mistakes.
 func (p *accessParser) fields(n *yaml.Node, field, prefix string, known ...string) map[string]*yaml.Node {
 	if n.Kind != yaml.MappingNode {
 		p.fail(n, field, "it must have the fields %s", strings.Join(known, ", "))
@@ -205,8 +204,7 @@ func (p *accessParser) text(n *yaml.Node, field string) (string, bool) {
 // versionLike matches versions of API groups, such as v1, which must not be part of a rule's resource.
 var versionLike = regexp.MustCompile(`^v[0-9]+((alpha|beta)[0-9]+)?$`)
 
-// parseResource parses a rule's resource: resource, resource.group or group/resource. If s is invalid it returns the
-// reason.
+// parseResource parses resource, resource.group or group/resource. If s is invalid it returns the reason.
 func parseResource(s string) (schema.GroupResource, string) {
 	group, resource, slash := strings.Cut(s, "/")
 	if !slash {

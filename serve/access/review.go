@@ -21,8 +21,7 @@ import (
 
 const (
 	defaultReviewTimeout = 5 * time.Second
-	// unreachablePause is how long reviews fail at once after the API server did not answer. Then one review is tried
-	// again.
+	// unreachablePause is how long reviews fail at once after the API server did not answer.
 	unreachablePause = 2 * time.Second
 	// maxReviews is the maximum number of concurrent reviews. Reviews of unknown tokens have their own limit.
 	maxReviews = 64

@@ -12,8 +12,7 @@ import (
 	utilcache "k8s.io/apimachinery/pkg/util/cache"
 )
 
-// cacheEntries is the maximum number of cached answers of the API server for each kind of review. They take about 10
-// MB.
+// cacheEntries is the maximum number of cached answers for each kind of review. They take about 10 MB.
 const cacheEntries = 8192
 
 // cacheKey identifies a question to the API server: an HMAC of the question with a secret of the process. So no token

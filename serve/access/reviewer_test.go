@@ -99,14 +99,12 @@ type reviewer struct {
 	tokens map[string]access.User
 	allows func(authorizationv1.SubjectAccessReviewSpec) bool
 
-	mu     sync.Mutex
-	token  int
-	access int
-	last   authorizationv1.SubjectAccessReviewSpec
-	fault  error
-	// status is the status code of all responses, if not 0.
-	status int
-	// body is the body of all responses, if not empty.
+	mu        sync.Mutex
+	token     int
+	access    int
+	last      authorizationv1.SubjectAccessReviewSpec
+	fault     error
+	status    int
 	body      string
 	wait      chan struct{}
 	waiting   chan struct{}

@@ -32,6 +32,7 @@ type Reviews struct {
 	Forwards bool
 }
 
+// ServeHTTP implements http.Handler.
 func (v Reviews) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer, gv, err := v.answer(r)
 	if err != nil {

@@ -209,8 +209,7 @@ func TestServiceAccountsRefuse(t *testing.T) {
 	})
 }
 
-// TestServiceAccountsIgnoreOtherTokens checks that tokens that are not service-account tokens of the cluster are
-// unknown, which is no error.
+// TestServiceAccountsIgnoreOtherTokens checks that other tokens are unknown, which is no error.
 func TestServiceAccountsIgnoreOtherTokens(t *testing.T) {
 	k := clusterKeys()
 	a := accounts(t, clusterIssuer(t))

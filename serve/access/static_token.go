@@ -21,8 +21,7 @@ func NewToken() string {
 	return tokenPrefix + base64.RawURLEncoding.EncodeToString(b[:])
 }
 
-// IsNewToken reports whether a token has the form of the tokens that NewToken returns. Tokens of API servers have
-// another form.
+// IsNewToken reports whether a token has the form of NewToken's tokens. Tokens of API servers have another form.
 func IsNewToken(token string) bool {
 	return len(token) == len(NewToken()) && strings.HasPrefix(token, tokenPrefix)
 }

@@ -23,8 +23,7 @@ func Require(ctx context.Context, authorizer Authorizer, a Attributes) error {
 	return err
 }
 
-// Decide returns the authorizer's decision, and the error that Require returns for it. A Decision with an error does
-// not allow the request.
+// Decide returns the authorizer's decision, and Require's error. A Decision with an error allows nothing.
 func Decide(ctx context.Context, authorizer Authorizer, a Attributes) (Decision, error) {
 	decision, err := authorizer.Authorize(ctx, a)
 	switch {
@@ -85,8 +84,7 @@ func statusOf(err error) metav1.Status {
 }
 
 // WriteError responds with the Status of err, in the format that the client accepts. If err is not an
-// apierrors.APIStatus, the response is a 504 if a context has ended, and otherwise a 500. The 504 and 500 omit the text
-// of err.
+// apierrors.APIStatus, the response is a 504 if a context has ended, or a 500, without the text of err.
 func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	status := statusOf(err)
 	if d := status.Details; d != nil && d.RetryAfterSeconds > 0 {

@@ -6,13 +6,13 @@ import (
 	"net/http"
 )
 
-// Union returns an Authenticator that asks authenticators in order until one knows the user. If none does, it returns
-// their errors joined.
+// Union returns an Authenticator that asks authenticators in order until one knows the user. If no authenticator does,
+// the result is false with their joined errors.
 //
-// It combines authenticators for different kinds of credentials; the cheapest comes first. An Upstream comes last, so
-// that tokens of other authenticators are not sent to its API server. An authenticator that replaces the API server
-// during an outage belongs in UpstreamOptions.Accounts, not into the Union: there, it would also be asked about a token
-// that the API server has revoked.
+// The authenticators are for different kinds of credentials; the cheapest comes first. An Upstream comes last, so that
+// tokens of other authenticators are not sent to its API server. An authenticator that replaces the API server during
+// an outage belongs in UpstreamOptions.Accounts: a Union would also ask it about a token that the API server has
+// revoked.
 func Union(authenticators ...Authenticator) Authenticator { return union(authenticators) }
 
 type union []Authenticator

@@ -78,9 +78,8 @@ func (p perAddress) of(address netip.Addr) *atomic.Int64 {
 	return n.(*atomic.Int64)
 }
 
-// delay delays the rejection of a request by refusalDelay, or until the client disconnects. The first refusedAtOnce
-// rejections of the client's address within failuresLast are not delayed. Limits.Unauthenticated bounds the number of
-// waiting requests.
+// delay delays a rejection by refusalDelay, unless it is one of the first refusedAtOnce rejections of the client's
+// address within failuresLast. Limits.Unauthenticated bounds the number of waiting requests.
 func (p perAddress) delay(r *http.Request) {
 	if p.of(clientOf(r)).Add(1) <= refusedAtOnce {
 		return

@@ -175,8 +175,7 @@ func TestRandomTokens(t *testing.T) {
 	})
 }
 
-// TestTokensOfANetwork checks that all addresses of an IPv6 /64 count as one client address when unknown tokens are
-// counted.
+// TestTokensOfANetwork checks that all addresses of an IPv6 /64 count as one client address.
 func TestTokensOfANetwork(t *testing.T) {
 	h := handler(reached, upstream(t, newReviewer(), access.UpstreamOptions{UnknownTokensPerMinute: 2}), access.Limits{})
 	for i, c := range []struct {
@@ -192,7 +191,7 @@ func TestTokensOfANetwork(t *testing.T) {
 }
 
 func TestManyUnknownTokens(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // the clock is fake, since answers are cached for ten seconds
+	synctest.Test(t, func(t *testing.T) {
 		v := newReviewer()
 		u := upstream(t, v, access.UpstreamOptions{UnknownTokensPerMinute: 1 << 20})
 		v.set(func() { v.tokens["good"] = user("jane") })
@@ -235,9 +234,8 @@ func TestConcurrentWrongToken(t *testing.T) {
 	})
 }
 
-// TestRefusalsAreDelayed checks that after many rejections of a client address each further rejection is delayed by a
-// second, even if the rejection of its token is cached. Authenticated requests and other addresses are not delayed
-// (issue 37).
+// TestRefusalsAreDelayed checks that after many rejections of a client address further ones are delayed by a second.
+// Authenticated requests and other addresses are not delayed (issue 37).
 func TestRefusalsAreDelayed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owner := access.NewToken()

@@ -42,8 +42,7 @@ type UpstreamOptions struct {
 	// or expired is rejected without a review. While the API server is unreachable, Accounts decides about all tokens.
 	// Default: an authenticator that knows no tokens.
 	Accounts Authenticator
-	// UnknownTokenReviews is the maximum number of concurrent TokenReviews of unknown tokens (see Upstream). Default
-	// 16.
+	// UnknownTokenReviews is the maximum number of concurrent TokenReviews of unknown tokens. Default 16.
 	UnknownTokenReviews int
 	// UnknownTokensPerMinute is the maximum number of unknown tokens of a client address that are rejected within a
 	// minute. Further unknown tokens return 429. Default 120.
@@ -72,16 +71,14 @@ type Upstream struct {
 	authentication rest.Interface
 	authorization  rest.Interface
 	accounts       Authenticator
-	// users has the answers about known tokens.
-	users     *reviewCache[userReview]
-	unknown   *unknownTokens
-	decisions *reviewCache[Decision]
-	slots     chan struct{}
-	outage    outage
+	users          *reviewCache[userReview]
+	unknown        *unknownTokens
+	decisions      *reviewCache[Decision]
+	slots          chan struct{}
+	outage         outage
 }
 
-// NewUpstream returns an Upstream that asks the API server of config. It ignores config's QPS limit. It sends no
-// requests.
+// NewUpstream returns an Upstream that asks the API server of config. It ignores config's QPS limit.
 func NewUpstream(config *rest.Config, o UpstreamOptions) (*Upstream, error) {
 	config = rest.CopyConfig(config)
 	config.QPS, config.RateLimiter = -1, nil // maxReviews limits reviews; a rate limit would look like an outage
@@ -223,6 +220,7 @@ func readTokenReview(
 	return userReview{user: user, ok: ok}, yesLasts, nil
 }
 
+// Authorize implements Authorizer.
 func (u *Upstream) Authorize(ctx context.Context, a Attributes) (Decision, error) {
 	review := &authorizationv1.SubjectAccessReview{Spec: accessReviewSpec(a)}
 	key, err := json.Marshal(review.Spec)

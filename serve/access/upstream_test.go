@@ -161,8 +161,7 @@ func TestSubjectAccessReview(t *testing.T) {
 	}
 }
 
-// TestDecisionsAreOfOneQuestion checks that a cached decision is used only for a question with the same attributes, by
-// changing each attribute.
+// TestDecisionsAreOfOneQuestion checks that a cached decision is used only if all attributes are equal.
 func TestDecisionsAreOfOneQuestion(t *testing.T) {
 	v := newReviewer()
 	v.allows = func(s authorizationv1.SubjectAccessReviewSpec) bool {
@@ -220,8 +219,7 @@ func TestDecisionsAreCached(t *testing.T) {
 		u := upstream(t, v, access.UpstreamOptions{})
 		a := read(jane, "list", "pods", "")
 		for _, step := range []struct {
-			after time.Duration
-			// yes is the API server's decision.
+			after   time.Duration
 			yes     bool
 			allowed bool
 			asked   int

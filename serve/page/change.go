@@ -2,6 +2,7 @@ package page
 
 import "time"
 
+// Added, Removed, Changed and Replaced are the kinds of changes of an object.
 const (
 	Added   = "added"
 	Removed = "removed"
@@ -10,6 +11,7 @@ const (
 	Replaced = "replaced"
 )
 
+// ChangesQuery selects changes of objects in the changelog.
 type ChangesQuery struct {
 	Since time.Time
 	// Limit is the maximum number of changes; the newest are returned.
@@ -19,6 +21,7 @@ type ChangesQuery struct {
 	Kind, Namespace, Name string
 }
 
+// Record has the selected changes since a time.
 type Record struct {
 	Changes []Change `json:"changes"`
 	// Counts has the number of selected objects that have changed, by kind, such as deployments.apps. It may exceed the
@@ -28,6 +31,7 @@ type Record struct {
 	Since time.Time `json:"since"`
 }
 
+// Change is one change of an object.
 type Change struct {
 	// Time is accurate to a minute. It is zero if unknown, as for a difference between two snapshots.
 	Time time.Time `json:"time,omitzero"`
@@ -39,13 +43,13 @@ type Change struct {
 	Resource  string `json:"resource"`
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
-	// Fields are the fields of the object that differ. They are empty if unknown, or if the object was added or
-	// removed.
+	// Fields are the fields of the object that differ; empty if unknown, or if the object was added or removed.
 	Fields []Field `json:"fields,omitempty"`
 	// Note explains why Fields is incomplete; "" if it is complete.
 	Note string `json:"note,omitempty"`
 }
 
+// Field is a difference in one field of a changed object.
 type Field struct {
 	// Path is the field's path, such as spec.template.spec.containers[name=web]; empty for the whole object.
 	Path string `json:"path"`
@@ -59,8 +63,7 @@ type Comparison struct {
 	// A describes the older file, and B the served file.
 	A Side `json:"a"`
 	B Side `json:"b"`
-	// Added, Removed, Changed, Replaced and Same count objects by the result of their comparison. Same counts equal
-	// objects.
+	// Added, Removed, Changed, Replaced and Same count objects by the result of their comparison. Same: no difference.
 	Added    int `json:"added"`
 	Removed  int `json:"removed"`
 	Changed  int `json:"changed"`

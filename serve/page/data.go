@@ -29,8 +29,7 @@ var ErrNotFound = errors.New("there is no such object to show")
 // Options are the options of New. With the zero value the handler answers all requests with 404, and the page shows
 // only the objects of the served Kubernetes API.
 type Options struct {
-	// Status returns the state of the served data. If its error is an apierrors.APIStatus, the response has that status
-	// code.
+	// Status returns the state of the served data. An apierrors.APIStatus as its error sets the response's code.
 	Status func(context.Context) (Status, error)
 	// Changes returns the changes that a query selects, the newest first. Only one call runs at a time.
 	Changes func(context.Context, ChangesQuery) (Record, error)

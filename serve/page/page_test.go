@@ -65,8 +65,7 @@ func checkSecure(t *testing.T, what string, h http.Header) {
 	}
 }
 
-// TestFiles checks that the page's static files are served with their content types, and that other requests reach the
-// next handler.
+// TestFiles checks the static files' content types, and that other requests reach the next handler.
 func TestFiles(t *testing.T) {
 	h := page.Files(elsewhere)
 	names, err := filepath.Glob("static/*")
@@ -208,8 +207,7 @@ func TestData(t *testing.T) {
 	}
 }
 
-// TestComparesOneAtATime checks that comparisons do not run concurrently, and that a waiting request ends when its
-// client disconnects.
+// TestComparesOneAtATime checks that comparisons do not overlap, and that a waiting request ends with its client.
 func TestComparesOneAtATime(t *testing.T) {
 	entered, leave := make(chan struct{}), make(chan struct{})
 	h := page.New(page.Options{

@@ -46,8 +46,7 @@ type Collection struct {
 	Version    string `json:"version"`
 	Resource   string `json:"resource"`
 	Namespaced bool   `json:"namespaced"`
-	// Namespace and the selectors say which objects of the resource the collection contains. Scope says the same in
-	// words.
+	// Namespace and the selectors say which objects the collection contains. Scope says the same in words.
 	Namespace     string `json:"namespace,omitempty"`
 	LabelSelector string `json:"labelSelector,omitempty"`
 	FieldSelector string `json:"fieldSelector,omitempty"`

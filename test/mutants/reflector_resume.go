@@ -295,10 +295,10 @@ var reflectorResumeMutants = []mutant{
 		breaks: "A silent watch whose server has not moved on stays open.",
 		file:   "reflector/watch.go",
 		old: `	case rv == s.cur.RV:
-		s.healthy() // the probe may have been overdue
+		s.healthy()
 `,
 		new: `	case rv == "":
-		s.healthy() // the probe may have been overdue
+		s.healthy()
 `,
 		test: "TestSilenceIsNotDeath",
 	},

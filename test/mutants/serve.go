@@ -298,7 +298,7 @@ var serveMutants = []mutant{
 		name:   "serve/deprecated-twice",
 		breaks: "A request that is forwarded has the API server's warning, once.",
 		file:   "serve/handler.go",
-		old:    `		q.w.Header().Del("Warning") // the API server sends its own` + "\n",
+		old:    `		q.w.Header().Del("Warning") // the API server sends its own warnings` + "\n",
 		new:    "",
 		test:   "TestDeprecatedOnlyForServedRequests",
 	},

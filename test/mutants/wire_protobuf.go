@@ -17,11 +17,11 @@ var wireProtobufMutants = []mutant{
 		old: `	return 0, errProtobuf
 }
 
-// skip`,
+func (m *message) skip`,
 		new: `	return n, nil
 }
 
-// skip`,
+func (m *message) skip`,
 		test: "TestGuardsOfLists",
 	},
 	{

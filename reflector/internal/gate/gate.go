@@ -28,8 +28,7 @@ type Gate struct {
 	// astray is true if the server sent a stray (an object that was not requested) since the last list without strays.
 	// A stray by its Go type alone does not set astray.
 	astray bool
-	// skippedCount is the number of objects that were dropped since the time skippedSince. It bounds the number of log
-	// messages per hour.
+	// skippedCount counts the objects that were dropped since skippedSince, to bound log messages per hour.
 	skippedSince time.Time
 	skippedCount int
 }
@@ -57,11 +56,8 @@ func (g *Gate) update(change func(*Dropped)) {
 	g.o.OnDrop(g.dropped)
 }
 
-// DropCount counts the dropped objects, for example of one list.
 type DropCount struct {
-	// Strays counts the objects of another type or scope than requested.
-	Strays int
-	// foreign counts the objects of other shards than requested.
+	Strays  int
 	foreign foreigners
 }
 
@@ -125,8 +121,7 @@ func (g *Gate) Skip(ctx context.Context, ref entry.ObjectRef, err error) {
 	})
 }
 
-// skippedLogged is how many skipped objects are logged as errors per hour: if one object has the wrong type, usually
-// all objects have.
+// skippedLogged is how many skipped objects are logged as errors per hour: often all objects have the wrong type.
 const skippedLogged = 10
 
 func (g *Gate) logSkipped(ctx context.Context, ref entry.ObjectRef, err error) {
@@ -147,15 +142,14 @@ func (g *Gate) logSkipped(ctx context.Context, ref entry.ObjectRef, err error) {
 // stray is the error for an object that was not requested: of another type or scope.
 type stray struct {
 	error
-	// goType is true if the object has another Go type than expected. Such a stray does not prevent a resume: a program
+	// goType is true if the object has another Go type than expected. That does not prevent a resume: a program
 	// that expects another Go type does not resume from the objects that this program has stored.
 	goType bool
 }
 
 func (e stray) Unwrap() error { return e.error }
 
-// Is makes errors.Is(err, ErrStrays) true for the error of a single stray, not only for the error of a list with
-// nothing but strays.
+// Is makes errors.Is(err, ErrStrays) true for the error of a single stray, as for a list's.
 func (e stray) Is(target error) bool { return target == ErrStrays }
 
 func (g *Gate) Admit(ref entry.ObjectRef, obj runtime.Object) error {

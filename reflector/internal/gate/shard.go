@@ -62,8 +62,8 @@ func (g *Gate) setUnsharded(why string) { g.update(func(s *Dropped) { s.Unsharde
 // this shard with a smaller probability, a list without them is of another shard.
 const chanceOfNone = -30
 
-// isOtherShard reports whether a list that has only objects of other shards was requested for another shard. Such a
-// list must not replace the stored objects. A list of all shards would contain some objects of this shard. The answer
+// isOtherShard reports whether a list that has only objects of other shards was requested for another shard. Its
+// objects must not replace the stored ones. A list of all shards would contain some objects of this shard. The answer
 // is known only for selectors by UID, whose hashes are spread evenly.
 func (g *Gate) isOtherShard(sent foreigners) bool {
 	return float64(sent.distinct)*math.Log1p(-shareOfUIDs(g.o.Shard)) < chanceOfNone

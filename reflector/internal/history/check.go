@@ -8,8 +8,7 @@ import (
 type Finding string
 
 const (
-	// Agrees means that the server has the object in the stored state, or in a state whose resourceVersion cannot be
-	// compared.
+	// Agrees means that the server has the object in the stored state, or in one that cannot be compared.
 	Agrees Finding = "agrees"
 	// Changed means that the server has changed or deleted the object since the stored state. The watch must still
 	// deliver an event for that change.

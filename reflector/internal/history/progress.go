@@ -16,7 +16,7 @@ func At(rv string) Progress { return Progress{RV: rv, comparable: entry.Comparab
 
 func (c *Progress) Comparable() bool { return c.comparable }
 
-// Below reports whether resourceVersion a is lower than b. Both must be comparable.
+// Below reports whether resourceVersion a is lower than b. Both arguments must be comparable.
 func Below(a, b string) bool { return entry.NewerRV(b, a) }
 
 // Max returns the higher resourceVersion, or b if a is not comparable.

@@ -7,8 +7,7 @@ import (
 	"github.com/larder-dev/larder/internal/limiter"
 )
 
-// Health is how long a watch must live to reset the back-off after errors. A list that follows another list within this
-// time waits.
+// Health is how long a watch must live to reset the back-off. A list within this time after another list waits.
 const Health = 2 * time.Minute
 
 type Backoff struct {

@@ -16,11 +16,9 @@ const (
 	leastLimit = 2
 	// pageBytes is the target size of a page. Half of it holds 2,000 pods.
 	pageBytes = 16 << 20
-	// PromptPage is the duration of a page request below which the next limit doubles. API servers cut off answers that
-	// take a minute.
+	// PromptPage: faster pages double the next limit. API servers cut off answers that take a minute.
 	PromptPage = 20 * time.Second
-	// maxPenalty is the maximum number of pages that must arrive, after an answer broke off, before a larger page is
-	// requested.
+	// maxPenalty is the maximum number of pages that must arrive before a larger page is requested (Limit.hold).
 	maxPenalty = 32
 )
 
@@ -34,27 +32,23 @@ type Limit struct {
 	// after an answer has broken off. It doubles each time: otherwise, on a link that breaks off every long answer,
 	// every page would be requested twice.
 	hold, penalty int
-	// settled is true if a page has arrived since an answer last broke off. Several broken answers in a row increase
-	// the penalty only once.
+	// settled is false after a broken answer: several broken answers in a row increase the penalty only once.
 	settled bool
-	// slow counts the broken answers in a row that took at least PromptPage.
-	slow int
+	slow    int
 }
 
 func NewLimit(most int64) Limit {
 	return Limit{Next: min(firstLimit, most), Least: min(leastLimit, most), most: most, settled: true}
 }
 
-// Cut lowers the limit after a request for asked objects whose answer timed out or broke off. took is the duration of
-// the request.
+// Cut lowers the limit after a request for asked objects timed out or broke off after the time took.
 func (l *Limit) Cut(asked int64, took time.Duration) {
 	if l.settled {
 		l.penalty, l.slow = min(max(2*l.penalty, 1), maxPenalty), 0
 	}
 	by := 1
 	if took >= PromptPage {
-		// Halving alone would take seven time-outs from 500 objects of 100 KB to the six objects that 56 kbit/s carry
-		// in time.
+		// Halving alone would take seven time-outs from 500 objects of 100 KB to six, which 56 kbit/s carry in time.
 		l.slow++
 		by = l.slow
 	}

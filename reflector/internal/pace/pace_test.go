@@ -40,8 +40,7 @@ func TestBackoffJitter(t *testing.T) {
 		d := b.Next(time.Second)
 		lowest, highest = min(lowest, d), max(highest, d)
 	}
-	// Full jitter: the random part of the wait is between zero and the ceiling. The server's Retry-After is added to
-	// the random part.
+	// The random part of the wait is between zero and the ceiling (full jitter). Retry-After is added to that part.
 	if lowest < time.Second || lowest > 2*time.Second || highest > 7400*time.Millisecond || highest < 6*time.Second {
 		t.Errorf("waits from %s to %s", lowest, highest)
 	}
@@ -54,8 +53,7 @@ func TestPageOfOne(t *testing.T) {
 	}
 }
 
-// TestMeanSize checks the estimate for objects in protobuf, JSON and unstructured form, and that only a sample is
-// measured.
+// TestMeanSize checks the estimate for protobuf, JSON and unstructured objects, and that only a sample is measured.
 func TestMeanSize(t *testing.T) {
 	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x", Labels: map[string]string{"a": "b"}},
 		Data: map[string]string{"k": strings.Repeat("y", 1000)}}
@@ -86,8 +84,7 @@ func TestMeanSize(t *testing.T) {
 	}
 }
 
-// TestPutOffIsNoPatience checks that ErrPutOff, which means that the server asked to retry later, does not lengthen the
-// time-out.
+// TestPutOffIsNoPatience checks that ErrPutOff (the server asked to retry later) does not lengthen the time-out.
 func TestPutOffIsNoPatience(t *testing.T) {
 	var p Patience
 	for range 3 {
@@ -120,8 +117,7 @@ func TestPatience(t *testing.T) {
 	}
 }
 
-// TestSilenceLimit checks that the limit doubles, up to a maximum, only at the resourceVersion where watches are closed
-// for silence.
+// TestSilenceLimit checks that the limit doubles only at the resourceVersion where watches are closed for silence.
 func TestSilenceLimit(t *testing.T) {
 	var q Silence
 	want := func(rv string, forLive, forDrain time.Duration) {

@@ -9,8 +9,7 @@ const (
 	// DrainTimeout is the timeoutSeconds of a watch that must receive a bookmark soon. The server sends the bookmark
 	// about two seconds before the time-out.
 	DrainTimeout = 3 * time.Second
-	// drainGrace is the time beyond DrainTimeout after which a watch counts as silent, for a server that ignores the
-	// time-out.
+	// drainGrace is the time beyond DrainTimeout that a server may ignore the time-out before its watch is silent.
 	drainGrace = 30 * time.Second
 	MaxSilence = 10 * time.Minute
 )
@@ -35,8 +34,7 @@ func (q *Silence) Limit(draining bool, rv string) time.Duration {
 	return silenceLimit
 }
 
-// Closed is called when a watch from rv was closed because it was silent for too long. The next watch from rv may be
-// silent for longer.
+// Closed lets the next watch from rv be silent for longer, since this one was closed for its silence.
 func (q *Silence) Closed(rv string) {
 	if rv != q.at {
 		q.at, q.doublings = rv, 0

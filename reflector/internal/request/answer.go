@@ -23,8 +23,7 @@ var ErrPutOff = errors.New("the server puts the request off")
 // every watch from that resourceVersion fails.
 const noPrevious = "etcd event received with PrevKv=nil"
 
-// Expired reports whether err is a 410 or an equivalent: the server has lost the history, or the continue token has
-// expired.
+// Expired reports whether err is a 410 or an equivalent: the history is lost, or the continue token has expired.
 func Expired(err error) bool {
 	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) ||
 		apierrors.IsInternalError(err) && strings.Contains(err.Error(), noPrevious)
@@ -39,15 +38,14 @@ func TooLarge(err error) bool {
 	return apierrors.IsTimeout(err) && strings.Contains(err.Error(), "Too large resource version")
 }
 
-// Denied reports whether err (403, 404, 405) persists until the server changes: the permission is missing, or the
-// resource is not served.
+// Denied reports whether err (403, 404, 405) persists until the server grants the permission or serves the resource.
 func Denied(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err)
 }
 
-// Rejected reports whether the server has refused a watch with an error that has no known remedy. Other errors are
-// those of Expired, TooLarge and Denied; 401, 429, 502 and 503, which are temporary; a lost connection; and an event
-// that cannot be decoded.
+// Rejected reports whether the server has refused a watch with an error that has no known remedy. It is false
+// for Expired, TooLarge and Denied; for 401, 429, 502 and 503, which are temporary; for a lost connection; and for an
+// event that cannot be decoded.
 func Rejected(err error) bool {
 	var odd *apierrors.UnexpectedObjectError
 	if errors.As(err, &odd) {
@@ -65,14 +63,13 @@ func Rejected(err error) bool {
 
 func Refused(err error) bool { return apierrors.IsBadRequest(err) || apierrors.IsInvalid(err) }
 
-// RefusesMetadata reports whether a list of whole objects might succeed although a list of metadata has failed with
-// err.
+// RefusesMetadata reports whether a list of whole objects might succeed although err is a list of metadata's.
 func RefusesMetadata(err error) bool {
 	return Refused(err) || Denied(err) || apierrors.IsNotAcceptable(err) || apierrors.IsUnsupportedMediaType(err)
 }
 
-// inTheBody is part of client-go's error message for every answer whose body broke off, whatever the transport's error
-// was. client-go has no error value for these answers.
+// inTheBody is part of client-go's error message for every answer whose body broke off. client-go has no error value
+// for these answers.
 const inTheBody = "reading response body"
 
 // Cut reports whether the answer timed out or broke off, so that a smaller answer might arrive. A 504 of the server or
@@ -101,8 +98,7 @@ func RetryAfter(err error) time.Duration {
 	return 0
 }
 
-// Exchanged returns the token of an inconsistent continuation, which servers offer in the 410 for an expired continue
-// token; "" if err has none.
+// Exchanged returns the new continue token that servers offer in the 410 for an expired one; "" if err has none.
 func Exchanged(err error) string {
 	status, ok := apiStatus(err)
 	if !ok || !Expired(err) {
@@ -111,8 +107,7 @@ func Exchanged(err error) string {
 	return status.Continue
 }
 
-// watchDecoding is the type of the cause in client-go's error for an event that it cannot decode. Package wire uses the
-// same type.
+// watchDecoding is the cause's type in client-go's (and package wire's) error for an undecodable event.
 const watchDecoding = "ClientWatchDecoding"
 
 // inTheStream begins the message of client-go's error for an event that it cannot decode.

@@ -18,7 +18,7 @@ type awaiting struct {
 	by Awaiter
 
 	mu sync.Mutex
-	// ended is true once the call has returned. mu guards ended.
+	// ended is true once the ListerWatcher's call has returned. mu guards ended.
 	ended bool
 	// answered is the result of Awaiter.Await; nil while no answer is awaited. mu guards answered.
 	answered func()

@@ -16,8 +16,7 @@ import (
 	"github.com/larder-dev/larder/internal/guest"
 )
 
-// CallWait is how long a call of a ListerWatcher may continue after its context has ended. Then the call is reported as
-// overdue.
+// CallWait is how long a call of a ListerWatcher may outlive its context before it is reported as overdue.
 const CallWait = 5 * time.Second
 
 func Of(lw cache.ListerWatcherWithContext, by Awaiter) Requests { return Requests{lw, by} }

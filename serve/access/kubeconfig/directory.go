@@ -12,8 +12,7 @@ import (
 // command's cache of discovery, which would otherwise be shared with other clusters.
 type Directory struct{ path string }
 
-// NewDirectory creates a temporary directory, with the mode 0700, and its kubeconfig. Call Remove when the command has
-// ended.
+// NewDirectory creates a temporary directory, with the mode 0700, and its kubeconfig. Call Remove afterwards.
 func NewDirectory(c Config) (*Directory, error) {
 	path, err := os.MkdirTemp("", "larder-serve-")
 	if err != nil {
@@ -21,7 +20,7 @@ func NewDirectory(c Config) (*Directory, error) {
 	}
 	d := &Directory{path}
 	if err := c.Write(d.Kubeconfig()); err != nil {
-		_ = d.Remove() // the first error is returned, since it is the cause
+		_ = d.Remove()
 		return nil, err
 	}
 	return d, nil

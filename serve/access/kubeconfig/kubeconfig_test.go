@@ -61,8 +61,7 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// TestWriteSkipsEqualContent checks that Write does not rewrite a file that already has the content, since the disk may
-// be full.
+// TestWriteSkipsEqualContent: a file that already has the content is not rewritten, since the disk may be full.
 func TestWriteSkipsEqualContent(t *testing.T) {
 	path, c := filepath.Join(t.TempDir(), "kubeconfig"), config(t)
 	if err := c.Write(path); err != nil {

@@ -158,8 +158,8 @@ func (g *generator) names(c *x509.Certificate) bool {
 	return !slices.ContainsFunc(g.hosts, func(h string) bool { return c.VerifyHostname(h) != nil })
 }
 
-// get returns the serving certificate, and renews it if it expires soon. If the new certificate cannot be written it is
-// kept in memory, and the next process creates another one.
+// get returns the serving certificate, and renews it if it expires soon. A certificate that cannot be written is kept
+// in memory.
 func (g *generator) get() (*tls.Certificate, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

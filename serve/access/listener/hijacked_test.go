@@ -11,8 +11,7 @@ import (
 	"github.com/larder-dev/larder/serve/access"
 )
 
-// TestHijackedConnectionsAreBounded checks that a hijacked connection counts as open until its handler returns (issue
-// 38, F.26).
+// TestHijackedConnectionsAreBounded: a hijacked connection is open until its handler returns (issue 38, F.26).
 func TestHijackedConnectionsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		block := make(chan struct{})

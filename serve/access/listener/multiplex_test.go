@@ -66,8 +66,7 @@ func TestMultiplex(t *testing.T) {
 	}
 }
 
-// TestMultiplexedRequests checks that all requests of a client that offers Multiplex share an HTTP/2 connection, up to
-// its maximum of streams.
+// TestMultiplexedRequests checks that requests of a client that offers Multiplex share HTTP/2 connections.
 func TestMultiplexedRequests(t *testing.T) {
 	var started sync.WaitGroup
 	let := make(chan struct{})

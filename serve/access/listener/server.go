@@ -70,8 +70,7 @@ func (s *Server) Close() error {
 	return s.Server.Close()
 }
 
-// serverLog receives the log messages of net/http. It logs panics of handlers as errors, and faults of clients at
-// verbosity 2.
+// serverLog logs net/http's messages: panics of handlers as errors, and faults of clients at verbosity 2.
 type serverLog struct{ to logr.Logger }
 
 func (l serverLog) Write(p []byte) (int, error) {

@@ -161,14 +161,14 @@ func TestSlowClients(t *testing.T) {
 		}
 		check("idle", conn, 90*time.Second)
 
-		conn = handshake() // this request has an incomplete body
+		conn = handshake() // the body is incomplete
 		if _, err := io.WriteString(conn, "POST / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer jane\r\n"+
 			"Content-Length: 1000\r\n\r\nx"); err != nil {
 			t.Fatal(err)
 		}
 		check("a slow body", conn, time.Minute)
 
-		conn = handshake() // an incomplete body without a token is not read
+		conn = handshake() // the body of a request without a token is not read
 		if _, err := io.WriteString(conn, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\nx"); err != nil {
 			t.Fatal(err)
 		}
@@ -347,8 +347,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 	})
 }
 
-// TestHalfOpenConnections checks over real sockets that clients are served while many connections without a TLS
-// handshake are open.
+// TestHalfOpenConnections checks over real sockets that many connections without a TLS handshake do no harm.
 func TestHalfOpenConnections(t *testing.T) {
 	s := newServer(t, ok, access.Limits{Connections: 50})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -426,8 +425,7 @@ func TestUnauthenticatedConnections(t *testing.T) {
 	})
 }
 
-// TestWatches checks that a client that offers HTTP/2 but not Multiplex gets HTTP/1.1, with a connection for each
-// watch.
+// TestWatches checks that clients without Multiplex get HTTP/1.1, with a connection for each watch.
 func TestWatches(t *testing.T) {
 	watching := make(chan struct{}, 1000)
 	s := newServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

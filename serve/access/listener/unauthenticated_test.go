@@ -23,8 +23,7 @@ const (
 	refusedGet   = "GET /api HTTP/1.1\r\nHost: localhost\r\n\r\n"
 )
 
-// hang sends a request on a new connection and discards the response. The connection stays open until the client closes
-// it.
+// hang sends a request on a new connection, which stays open, and discards the response.
 func (s *served) hang(t testing.TB, l *pipes, text string) net.Conn {
 	t.Helper()
 	c := tls.Client(l.dial(), s.client())
@@ -36,8 +35,7 @@ func (s *served) hang(t testing.TB, l *pipes, text string) net.Conn {
 	return c
 }
 
-// TestIncompleteBody checks that unauthenticated requests with incomplete bodies do not close the connection of an
-// authenticated user (issue 37).
+// TestIncompleteBody checks that unauthenticated requests do not close an authenticated connection (issue 37).
 func TestIncompleteBody(t *testing.T) {
 	for name, text := range map[string]string{
 		"page": getWithBody, "chunked": chunkedGet, "refused": refusedGet, "refused POST": postOfNobody,

@@ -31,8 +31,7 @@ func CreateFile(path string, data []byte) error {
 	return write(path, data, os.Link)
 }
 
-// write writes data to a temporary file. The function take then gives the file its final name, by a rename or a hard
-// link.
+// write writes data to a temporary file, which the function take then renames or links to the final name.
 func write(path string, data []byte, take func(temporary, path string) error) (err error) {
 	dir := filepath.Dir(path)
 	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+"-*") // CreateTemp uses the mode 0600
@@ -63,8 +62,7 @@ func write(path string, data []byte, take func(temporary, path string) error) (e
 	return nil
 }
 
-// Dir creates a directory with the mode 0700, and its parents, if missing. It fails if other users may access the
-// directory.
+// Dir creates a directory with the mode 0700, and its parents. It fails if other users may access the directory.
 func Dir(path string) error {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return err

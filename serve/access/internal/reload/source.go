@@ -37,8 +37,7 @@ type Source[T any] struct {
 	// good is the hash of the files' contents that value was parsed from.
 	good [sha256.Size]byte
 	// bad is the error of the last check of the files; "" without an error.
-	bad string
-	// reported is the last error that was logged.
+	bad      string
 	reported string
 }
 
@@ -59,9 +58,8 @@ func New[T any](what string, log logr.Logger, parse func([][]byte) (T, error), p
 	return s, nil
 }
 
-// Get returns the parsed contents of the files, checked within the last second. If the files cannot be read or parsed
-// it returns the previous contents. It logs an error only after two checks with the same error, since a file may be
-// half written.
+// Get returns the parsed contents of the files, checked within the last second, or the previous contents after an
+// error. It logs an error only at its second check, since a file may be half written.
 func (s *Source[T]) Get() T {
 	if s.checking.TryLock() { // while another goroutine checks, use the old value
 		if now := time.Now(); now.Sub(s.checked) >= Interval {
