@@ -246,7 +246,7 @@ func TestBackoffEndsWithAList(t *testing.T) {
 		g.start(reflector.Options{})
 		times := g.listTimes()
 		for range 20 {
-			g.r.Relist(reflector.ReasonStore) // the last list must be recent
+			g.r.Relist(reflector.ReasonStore)
 			g.sleep(time.Second)
 			g.denyWatches(apierrors.NewNotFound(things, ""))
 			g.sleep(20 * time.Second)

@@ -189,7 +189,7 @@ func TestFoldedWatchExpires(t *testing.T) {
 			count(l, "ABORT") != 0 {
 			t.Errorf("sink calls %q", l)
 		}
-		// The first error is that of the watch beside the list, the second that of the next watch.
+		// The watch beside the list and the next watch have one error each.
 		g.wantErrs("too old", "too old resource version: 131 (132)")
 		g.stop()
 	})

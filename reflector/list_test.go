@@ -134,7 +134,7 @@ func TestErrorsOfPages(t *testing.T) {
 				g.converged()
 				pages := 3
 				if requests.Cut(fault) {
-					pages = 5 // the pages have 10, 2, 4, 8 and 1 objects
+					pages = 5
 				}
 				if st := g.r.Status(); st.Pages != pages+3 || st.Err != nil || len(g.errs) != 3 {
 					t.Errorf("status %+v, errors %v", st, g.errs)

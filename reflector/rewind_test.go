@@ -105,7 +105,7 @@ func TestListOfARewoundServer(t *testing.T) {
 				g.s.put("a/y", "lost")
 				g.start(reflector.Options{})
 				g.restart(func() {
-					g.beforeWatch(1, func() error { // the probe precedes the watch request
+					g.beforeWatch(1, func() error {
 						g.s.restore(b)
 						after.change(g.s)
 						return apierrors.NewResourceExpired("too old")

@@ -242,7 +242,7 @@ func TestBusyForeigners(t *testing.T) {
 		for i := range 6 {
 			g.create(false, fmt.Sprintf("a/%d", i))
 		}
-		g.atPage(3, func() error { // the watch is open by then
+		g.atPage(3, func() error { // by the third page the watch beside the list is open
 			for i := range 200 {
 				g.s.put(fmt.Sprintf("a/%d", i%6), "2")
 			}

@@ -115,7 +115,7 @@ func TestSlotIsReleasedWhileTheSinkIsFull(t *testing.T) {
 				if where == "Known" {
 					o.ListMetadata = (&metadata{s: g.s}).list
 				}
-				g.atPage(3, func() error { // the watch is open by then
+				g.atPage(3, func() error { // by the third page the watch beside the list is open
 					g.s.put("a/05", "2")
 					time.Sleep(time.Second)
 					return nil

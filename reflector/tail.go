@@ -150,7 +150,7 @@ func (t *tail) lost(ctx context.Context, err error) {
 func (t *tail) drain(ctx context.Context) {
 	t.draining = true
 	if t.dead != nil || (t.st == nil && t.opening == nil && t.timer != nil) {
-		return // no more watches are opened, or the next watch is due later
+		return
 	}
 	t.close(ctx)
 	t.start(ctx)

@@ -221,7 +221,7 @@ func TestThinWatch(t *testing.T) {
 					t.Errorf("sink calls %q", l)
 				}
 				g.s.put("a/06", "2")
-				g.sleep(4 * time.Minute) // after a reconnect the large object is looked up, too
+				g.sleep(4 * time.Minute) // the look-ups after a reconnect request the large object
 				g.large()
 				if st := g.r.Status(); st.Err != nil || len(st.Relists) != 0 || st.Watches > 6 {
 					t.Errorf("status %+v, errors %v", st, g.errs)

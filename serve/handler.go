@@ -326,7 +326,7 @@ func (q *request) choose(k *kind) (err error) {
 	if q.reader, err = q.source.open(q.ctx, c.Identity); err != nil {
 		return errRead(err)
 	}
-	now := *c // the copy gets the current Info; that of the cached collection may be a second old
+	now := *c // the Info of the cached collection may be a second old
 	if now.Info, err = q.reader.Info(q.ctx); err != nil {
 		return errRead(err)
 	}

@@ -309,7 +309,7 @@ func (q *request) renderAll(entries []entry.Entry, needs []int64) (items [][]byt
 func (q *request) itemLength(e entry.Entry) int {
 	item, err := q.collection.item(q.format, e, false, time.Time{})
 	if err != nil {
-		return 0 // the list fails when its items turn out to have another size
+		return 0 // the list fails if its items have another size than announced
 	}
 	return sizeField(2, len(item))
 }

@@ -125,7 +125,7 @@ func (w *listWriter) itemsName() string {
 func (w *listWriter) yamlTail() ([]byte, error) {
 	_, kind := w.q.collection.typeMeta(w.q.format, w.q.format.form != table)
 	rest := map[string]any{"kind": kind, "metadata": w.meta}
-	// JSON lists have an empty continue token too.
+	// As in JSON, lists of custom resources have an empty continue token.
 	if !w.q.collection.builtIn && w.q.format.form == whole && w.meta.Continue == "" {
 		rest["metadata"] = map[string]any{"continue": "", "resourceVersion": w.meta.ResourceVersion}
 	}

@@ -320,7 +320,7 @@ func TestListExceedsBudget(t *testing.T) {
 		_, err := io.ReadFull(large, make([]byte, 4<<10))
 		must(t, err)
 	}
-	var begun strings.Builder // begun is the start of the list that must wait to acquire its last page
+	var begun strings.Builder
 	next := w.send("mallory", path, "application/json")
 	must(t, next.SetDeadline(time.Now().Add(20*time.Second)))
 	_, err := io.CopyN(&begun, next, 1_900_000)

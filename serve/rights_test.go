@@ -169,7 +169,7 @@ func TestWatchesShareQuestions(t *testing.T) {
 					}()
 				}
 				defer func() { must(t, h.Close()) }()
-				time.Sleep(2 * time.Minute) // by then every watch has asked once
+				time.Sleep(2 * time.Minute) // within two minutes every watch asks the authorizer
 				rights.reset()
 				time.Sleep(500 * time.Second)
 				asked, differ := rights.counts()

@@ -81,7 +81,7 @@ func TestWatchOverWebsocket(t *testing.T) {
 	const protobuf = "application/vnd.kubernetes.protobuf"
 	packed, frames := w.dial(path, protobuf), w.chunked(path, protobuf)
 	for i := range 5 {
-		if i == 2 { // the existing objects have been sent
+		if i == 2 {
 			w.create(newPod("a", "x1"), newPod("b", "x2"), newPod("a", "x3"), newPod("a", "x4"))
 		}
 		var got string
@@ -321,6 +321,6 @@ func TestWebsocketRightRevoked(t *testing.T) {
 			t.Error("the watch goes on without the right to it")
 			_ = client.Close()
 		}
-		time.Sleep(time.Minute) // by then the handler has returned
+		time.Sleep(time.Minute)
 	})
 }

@@ -239,7 +239,7 @@ func (w *watcher) catchUp() error {
 			if err := w.sendEvent(e); err != nil {
 				return err
 			}
-			events[i] = nil // a sent event can be collected while the client does not read
+			events[i] = nil // a sent event must not stay in memory while the client does not read
 			if err := w.flushFull(); err != nil {
 				return err
 			}

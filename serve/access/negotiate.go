@@ -77,7 +77,7 @@ func writeObject(w http.ResponseWriter, r *http.Request, code int, object runtim
 	info, ok := negotiate(r)
 	if !ok {
 		info, _ = runtime.SerializerInfoForMediaType(codecs.SupportedMediaTypes(), runtime.ContentTypeJSON)
-		if code < http.StatusBadRequest { // a review becomes a 406; errors are sent as JSON
+		if code < http.StatusBadRequest { // only a review fails with 406; errors are sent as JSON
 			code, gv = http.StatusNotAcceptable, schema.GroupVersion{Version: "v1"}
 			object = &metav1.Status{
 				Status: metav1.StatusFailure, Code: int32(code), Reason: metav1.StatusReasonNotAcceptable,

@@ -32,7 +32,8 @@ const (
 func (u *Upstream) post(
 	ctx context.Context, slots chan struct{}, c rest.Interface, resource string, review runtime.Object, to string,
 ) error {
-	if err := u.outage.begin(2 * u.timeout); err != nil { // up to timeout for a slot, and again for the response
+	// The wait for a slot and the review itself may each take u.timeout.
+	if err := u.outage.begin(2 * u.timeout); err != nil {
 		return unreachableError(to, err)
 	}
 	waiting, stop := context.WithTimeout(ctx, u.timeout)
@@ -81,7 +82,7 @@ func explainReview(err error, resource, to string) *upstreamError {
 	if err == nil {
 		return nil
 	}
-	code := int32(0) // the response is not a Status if code stays 0
+	code := int32(0) // code stays 0 if the response is not a Status
 	if answer := apierrors.APIStatus(nil); errors.As(err, &answer) {
 		code = answer.Status().Code
 	}
@@ -137,7 +138,7 @@ func (o *outage) begin(timeout time.Duration) error {
 	if now.Before(o.retryAt) {
 		return o.last
 	}
-	o.retryAt = now.Add(timeout + unreachablePause) // the result of the review replaces this time earlier
+	o.retryAt = now.Add(timeout + unreachablePause) // end replaces this time when the review has a result
 	return nil
 }
 

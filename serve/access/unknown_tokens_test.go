@@ -120,7 +120,7 @@ func TestRandomTokens(t *testing.T) {
 				t.Fatalf("a good token got %d", got)
 			}
 		}
-		time.Sleep(time.Minute) // by then no answer is cached
+		time.Sleep(time.Minute) // no answer is cached for a minute
 		v.set(func() { v.waiting = make(chan struct{}, 1000) })
 		before, _ := v.counts()
 		v.set(func() { v.wait = make(chan struct{}) })

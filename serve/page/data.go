@@ -178,7 +178,8 @@ func answer(f func(*http.Request) (any, error)) http.HandlerFunc {
 			v = map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "message": err.Error()}
 		}
 		text, err := json.Marshal(v)
-		for err == nil && len(text) > 0 { // writing in parts extends the client's deadline with each part
+		// Each write extends the write deadline, so a slow client can read a large response.
+		for err == nil && len(text) > 0 {
 			n := min(len(text), writeAtOnce)
 			_, err = w.Write(text[:n]) // Write fails if the client has disconnected
 			text = text[n:]

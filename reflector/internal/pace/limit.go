@@ -100,14 +100,14 @@ func MeanSize(items []runtime.Object) int64 {
 
 func encodedSize(obj runtime.Object) int64 {
 	switch o := obj.(type) {
-	case interface{ Size() int }: // this case has the types whose methods are generated with the protobuf code
+	case interface{ Size() int }: // types with generated protobuf code have the method Size
 		return int64(o.Size())
 	case runtime.Unstructured:
 		return jsonSize(o.UnstructuredContent())
 	}
 	raw, err := json.Marshal(obj)
 	if err != nil {
-		return 0 // obj is no JSON object, and the Sink reports the error
+		return 0 // the Sink reports objects that are not JSON objects
 	}
 	return int64(len(raw))
 }
@@ -129,5 +129,5 @@ func jsonSize(v any) int64 {
 		}
 		return n
 	}
-	return 4 // about the length of a number, true, false or null
+	return 4 // numbers, true, false and null have about four bytes
 }

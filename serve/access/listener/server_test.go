@@ -161,14 +161,14 @@ func TestSlowClients(t *testing.T) {
 		}
 		check("idle", conn, 90*time.Second)
 
-		conn = handshake() // the body is incomplete
+		conn = handshake()
 		if _, err := io.WriteString(conn, "POST / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer jane\r\n"+
 			"Content-Length: 1000\r\n\r\nx"); err != nil {
 			t.Fatal(err)
 		}
 		check("a slow body", conn, time.Minute)
 
-		conn = handshake() // the body of a request without a token is not read
+		conn = handshake() // the server does not read the body of a request without a token
 		if _, err := io.WriteString(conn, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\nx"); err != nil {
 			t.Fatal(err)
 		}
@@ -315,18 +315,18 @@ func TestConnectionsAreBounded(t *testing.T) {
 				t.Errorf("half-open connection %d is still open", i)
 			}
 		}
-		half := l.dial() // this connection closes the connection with the longest idle time
+		half := l.dial() // at the limit, a new connection closes the one that was idle for longest
 		if isOpen(idle[0].NetConn()) || !isOpen(half) {
 			t.Error("the connection that is idle for longest was not closed")
 		}
-		another := l.dial() // this connection closes the connection without a TLS handshake
+		another := l.dial() // at the limit, connections without a TLS handshake are closed first
 		if isOpen(half) || !isOpen(another) {
 			t.Error("the older half-open connection was not closed")
 		}
 		if code := request(t, idle[4], plain); code != http.StatusOK {
 			t.Errorf("an idle connection beside half-open ones: got %d", code)
 		}
-		for range 5 { // then all ten connections have requests
+		for range 5 {
 			c := tls.Client(l.dial(), s.client())
 			if _, err := io.WriteString(c, strings.Replace(plain, "/ ", "/block ", 1)); err != nil {
 				t.Fatal(err)
@@ -388,7 +388,7 @@ func TestHalfOpenConnections(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if half = append(half, c); len(half) > 1000 { // the server has closed the oldest connections
+		if half = append(half, c); len(half) > 1000 { // beyond the limit the server closes the oldest connections
 			half[0].Close()
 			half = half[1:]
 		}

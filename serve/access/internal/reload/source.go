@@ -61,7 +61,7 @@ func New[T any](what string, log logr.Logger, parse func([][]byte) (T, error), p
 // Get returns the parsed contents of the files, checked within the last second, or the previous contents after an
 // error. It logs an error only at its second check, since a file may be half written.
 func (s *Source[T]) Get() T {
-	if s.checking.TryLock() { // while another goroutine checks, use the old value
+	if s.checking.TryLock() { // the old value is used while another goroutine checks the files
 		if now := time.Now(); now.Sub(s.checked) >= Interval {
 			s.checked = now
 			s.look()
