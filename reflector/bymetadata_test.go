@@ -290,7 +290,7 @@ func TestFetchFails(t *testing.T) {
 	}
 }
 
-// TestMetadataRefused checks that whole objects are listed instead, and that only temporary refusals are retried.
+// TestMetadataRefused checks that whole objects are listed if metadata are refused, and which refusals are retried.
 func TestMetadataRefused(t *testing.T) {
 	for name, tt := range map[string]struct {
 		refuse, refuseOne error

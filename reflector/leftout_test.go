@@ -49,7 +49,7 @@ func leftOut(key string) *reflector.Checkpoint {
 		ResourceVersion: "101"}}}
 }
 
-// TestManyLeftOut checks that the watch does not count as lost if the fetches take longer than its time-out.
+// TestManyLeftOut checks that the watch does not count as lost if fetching left-out objects takes longer than its time-out.
 func TestManyLeftOut(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(100)
@@ -78,7 +78,7 @@ func TestManyLeftOut(t *testing.T) {
 	})
 }
 
-// TestLeftOutOverdue checks that Status.Err no longer shows ErrOverdue once the fetch has returned.
+// TestLeftOutOverdue checks that Status.Err drops ErrOverdue once the request for a left-out object has returned.
 func TestLeftOutOverdue(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")

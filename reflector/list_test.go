@@ -66,7 +66,7 @@ func TestPages(t *testing.T) {
 				t.Errorf("listed with %s", asJSON(r))
 			}
 		}
-		// After the list the same watch continues, without another request.
+		// After a list the watch beside it continues, without another request.
 		g.s.put("a/00", "2")
 		g.sleep(0)
 		g.converged()

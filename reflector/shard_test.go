@@ -235,7 +235,7 @@ func TestListOfAnotherShard(t *testing.T) {
 	}
 }
 
-// TestBusyForeigners checks that many events about a few foreign objects do not make a list look foreign.
+// TestBusyForeigners checks that many events about few objects do not make a list look like another shard's.
 func TestBusyForeigners(t *testing.T) {
 	bubble(t, func(g *rig) {
 		o := g.sharded(false, reflector.Options{PageSize: 2})

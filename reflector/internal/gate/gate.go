@@ -149,7 +149,7 @@ type stray struct {
 
 func (e stray) Unwrap() error { return e.error }
 
-// Is makes errors.Is(err, ErrStrays) true for the error of a single stray, as for a list's.
+// Is makes errors.Is(err, ErrStrays) true for the error of a single stray, as it is for the error of a list.
 func (e stray) Is(target error) bool { return target == ErrStrays }
 
 func (g *Gate) Admit(ref entry.ObjectRef, obj runtime.Object) error {

@@ -34,7 +34,7 @@ func (q *Silence) Limit(draining bool, rv string) time.Duration {
 	return silenceLimit
 }
 
-// Closed lets the next watch from rv be silent for longer, since this one was closed for its silence.
+// Closed lets the next watch from rv be silent for longer, since the last one was closed for its silence.
 func (q *Silence) Closed(rv string) {
 	if rv != q.at {
 		q.at, q.doublings = rv, 0

@@ -63,7 +63,7 @@ func Rejected(err error) bool {
 
 func Refused(err error) bool { return apierrors.IsBadRequest(err) || apierrors.IsInvalid(err) }
 
-// RefusesMetadata reports whether a list of whole objects might succeed although err is a list of metadata's.
+// RefusesMetadata reports whether a list of whole objects might succeed after the error err of a list of metadata.
 func RefusesMetadata(err error) bool {
 	return Refused(err) || Denied(err) || apierrors.IsNotAcceptable(err) || apierrors.IsUnsupportedMediaType(err)
 }
