@@ -49,7 +49,7 @@ func leftOut(key string) *reflector.Checkpoint {
 		ResourceVersion: "101"}}}
 }
 
-// TestManyLeftOut checks that the watch does not count as lost if fetching left-out objects takes longer than its time-out.
+// TestManyLeftOut checks that the watch survives if fetching left-out objects takes longer than its time-out.
 func TestManyLeftOut(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(100)
