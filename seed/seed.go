@@ -8,7 +8,6 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// Source opens seeds. Several goroutines may use it at the same time.
 type Source interface {
 	// Seed opens the contents for a Request; the package documentation has its promises. It must return soon after ctx has
 	// ended.
@@ -17,12 +16,10 @@ type Source interface {
 
 // Request describes the contents that an informer asks for.
 type Request struct {
-	// Identity is the collection's identity, in canonical form.
 	Identity entry.Identity
-	// Cluster is the id of the server's cluster.
+	// Cluster is the UID of the server's namespace kube-system.
 	Cluster string
-	// Make constructs the objects. Its method Takes reports whether it can do so for objects with a given
-	// entry.Attributes.Schema.
+	// Make constructs objects. Make.Takes reports whether it can do so for objects with a given entry.Attributes.Schema.
 	Make *codec.Sent
 	// After is Seed.Taken of a seed whose ResourceVersion was too old: the new seed must be newer. Zero allows any.
 	After time.Time
@@ -34,15 +31,14 @@ type Seed struct {
 	Source string
 	// Taken is the last time at which the server is known to have had this state.
 	Taken time.Time
-	// ResourceVersion is where the watch resumes. It is comparable with others (entry.ComparableRV).
+	// ResourceVersion is where the watch resumes. It must be comparable with others (entry.ComparableRV).
 	ResourceVersion string
 	// Wire is the encoding in which the server sent the objects (entry.Attributes.Wire); "" if unknown.
 	Wire string
 	// OpenAPI is the hash of the schema with which the objects were listed (entry.Attributes.OpenAPI); "" if unknown.
 	OpenAPI string
-	// Objects calls fn with each object, in key order. It fails with fn's error, or because an object cannot be read.
-	// After an error, the objects passed so far are incomplete and must not be used as a list. It is called at most once.
+	// Objects calls fn with each object, in key order, at most once in total. It fails with fn's error, or because an
+	// object cannot be read. After an error, the objects passed so far are incomplete and must not be used as a list.
 	Objects func(ctx context.Context, fn func(*entry.Undecoded) error) error
-	// Close releases the seed.
-	Close func() error
+	Close   func() error
 }

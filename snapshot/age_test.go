@@ -12,8 +12,7 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// sealed returns a snapshot encrypted by age for a new identity, its decrypted contents, and the identity. It is long
-// enough for several chunks of 64 KiB.
+// sealed returns a snapshot of several 64 KiB chunks encrypted by age, its decrypted contents, and the age identity.
 func sealed(t *testing.T) (want content, data []byte, identity *age.X25519Identity) {
 	t.Helper()
 	identity, err := age.GenerateX25519Identity()
@@ -55,7 +54,6 @@ func TestEncrypted(t *testing.T) {
 	}
 }
 
-// TestEncryptedWithoutIdentity checks that the errors distinguish a missing identity from a wrong one.
 func TestEncryptedWithoutIdentity(t *testing.T) {
 	_, data, _ := sealed(t)
 	other, err := age.GenerateX25519Identity()
@@ -99,8 +97,7 @@ func TestPassphrase(t *testing.T) {
 	}
 }
 
-// TestEncryptedAndAltered checks that an altered 64 KiB chunk of an encrypted snapshot costs only the blocks in it, and
-// that a truncated file is refused.
+// TestEncryptedAndAltered checks that an altered 64 KiB chunk of an encrypted snapshot costs only the blocks in it.
 func TestEncryptedAndAltered(t *testing.T) {
 	want, data, identity := sealed(t)
 	o := snapshot.OpenOptions{Identities: []age.Identity{identity}}
@@ -126,8 +123,6 @@ func TestEncryptedAndAltered(t *testing.T) {
 	}
 }
 
-// TestEncryptedDamage checks an encrypted snapshot that is truncated, or has one flipped byte, at many offsets. Each
-// error is a documented one, and nothing panics.
 func TestEncryptedDamage(t *testing.T) {
 	identity, err := age.GenerateX25519Identity()
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// benchPods returns n realistic pods, three for each workload. Pods of a workload share random values such as image and
-// owner; names, UIDs, addresses, hashes and times differ in each pod.
+// benchPods returns realistic pods. The three pods of a workload share values such as image and owner, so compression
+// ratios are realistic.
 func benchPods(t testing.TB, n int, r entry.Representation) contentOf {
 	t.Helper()
 	random := rand.New(rand.NewPCG(1, 2))
@@ -84,7 +84,6 @@ func BenchmarkWrite(b *testing.B) {
 	}
 }
 
-// BenchmarkRead reads the records of 10,000 pods from start to end, without decoding.
 func BenchmarkRead(b *testing.B) {
 	for _, r := range []entry.Representation{entry.Typed, entry.Unstructured} {
 		b.Run(string(r), func(b *testing.B) {

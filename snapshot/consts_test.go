@@ -2,13 +2,12 @@ package snapshot_test
 
 import "encoding/base64"
 
-// redactedText replaces a redacted text, redactedData a redacted value in base64.
+// redactedText replaces a redacted text; redactedData, in base64, replaces a redacted value in data.
 const redactedText = "REDACTED"
 
 var redactedData = base64.StdEncoding.EncodeToString([]byte(redactedText))
 
-// redactedTransform is the prefix of the stored transform version (Attributes.Transform) of collections that were
-// restored from a redacted snapshot.
+// redactedTransform begins the stored transform version (Attributes.Transform) of collections from a redacted snapshot.
 const redactedTransform = "redacted: "
 
 // lastApplied is the annotation in which kubectl apply keeps a copy of the object.
@@ -19,5 +18,5 @@ const (
 	progressEvery = 256  // objects between two progress reports
 )
 
-// suffixNew follows the snapshot's name in the name of an unfinished file. A random text follows it.
+// suffixNew follows the snapshot's name in the name of an unfinished file. A random text follows suffixNew.
 const suffixNew = ".new-"

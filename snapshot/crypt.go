@@ -10,11 +10,9 @@ import (
 	"filippo.io/age/armor"
 )
 
-// ageMagic is the start of every age file.
 const ageMagic = "age-encryption.org/"
 
-// decryptAt returns a reader of the decrypted contents of r if r begins like a file encrypted by age. Otherwise it
-// returns r itself.
+// decryptAt returns a reader of the decrypted contents of r if r begins like an age file, and otherwise r itself.
 func decryptAt(
 	r io.ReaderAt, size int64, identities []age.Identity,
 ) (plain io.ReaderAt, plainSize int64, encrypted bool, err error) {

@@ -16,14 +16,12 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// smallBlocks are writer options for small blocks: a block is closed at 100 bytes.
 var smallBlocks = snapshot.WithBlocks(snapshot.WriterOptions{}, 100)
 
-// small returns a snapshot of two collections with a few small blocks, and an empty one.
 func small() content {
 	large := func(key string) entry.Entry {
 		r := rec(key, 0)
-		r.Payload = bytes.Repeat([]byte("x"), 100) // a payload that compression makes smaller
+		r.Payload = bytes.Repeat([]byte("x"), 100) // compression makes this payload smaller
 		return r
 	}
 	return content{header: snapshot.Header{ClusterID: "c", Larder: "v1.2.3"}, collections: []contentOf{
@@ -44,7 +42,7 @@ func typed(err error) bool {
 	return errors.As(err, &d) || errors.Is(err, snapshot.ErrNotSnapshot) || errors.Is(err, snapshot.ErrNewerFormat)
 }
 
-// isPart reports whether all records and documents of got are also in want, collection by collection.
+// isPart reports whether all records and documents of got are also in want.
 func isPart(got, want content) bool {
 	for i, c := range got.collections {
 		w := want.collections[i]
@@ -61,7 +59,7 @@ func isPart(got, want content) bool {
 }
 
 // TestEveryByteFlipped checks that any flipped byte makes Open or a read fail with an error that names the block and
-// its offset. All returned records are as written, and no other block is lost.
+// its offset, and costs no other block.
 func TestEveryByteFlipped(t *testing.T) {
 	want := small()
 	whole := want.bytes(t, smallBlocks)
@@ -72,8 +70,7 @@ func TestEveryByteFlipped(t *testing.T) {
 	}
 }
 
-// checkDamaged reads a snapshot with one damaged part. It checks that each returned record is as written, and that the
-// error names the damage and counts all missing records.
+// checkDamaged reads a snapshot with one damaged part. The error must name the damage and count all missing records.
 func checkDamaged(t *testing.T, what string, p part, data []byte, want content) {
 	t.Helper()
 	got, _, err := readAll(data, snapshot.OpenOptions{})
@@ -105,14 +102,12 @@ func checkDamaged(t *testing.T, what string, p part, data []byte, want content) 
 	}
 	for n, c := range got.collections {
 		lost, is := len(want.collections[n].records)-len(c.records), c.collection.Identity.String() == missing.Collection
-		// A small block has at most 2 records.
 		if !is && lost != 0 || is && lost != missing.Objects || p.kind == kindBlock && lost > 2 {
 			t.Fatalf("%s: %s: %d records, %v", what, c.collection.Identity, len(c.records), err)
 		}
 	}
 }
 
-// TestEveryTruncation checks that a truncated file of any length is refused.
 func TestEveryTruncation(t *testing.T) {
 	whole := small().bytes(t, smallBlocks)
 	for n := range whole {
@@ -130,8 +125,7 @@ func TestTrailingData(t *testing.T) {
 	}
 }
 
-// TestDamageErrorNamesTheBlock checks that the error of a read from a damaged block names the collection and the
-// block's keys.
+// TestDamageErrorNamesTheBlock checks that the DamageError of a block names the collection and the block's keys.
 func TestDamageErrorNamesTheBlock(t *testing.T) {
 	data := small().bytes(t, smallBlocks)
 	parts := partsOf(data)
@@ -150,8 +144,7 @@ func TestDamageErrorNamesTheBlock(t *testing.T) {
 	}
 }
 
-// TestReadBetweenLosses checks a snapshot with several damaged ranges: undamaged blocks are returned, and the error
-// names and counts all others.
+// TestReadBetweenLosses checks that the blocks between several damaged ranges are returned.
 func TestReadBetweenLosses(t *testing.T) {
 	var records []entry.Entry
 	for i := range 40 {
@@ -188,8 +181,8 @@ func TestReadBetweenLosses(t *testing.T) {
 	}
 }
 
-// TestDamagedIndex checks that damage in an index hides the blocks of its collection. The number of missing objects is
-// exact for the whole collection, and a lower bound for a namespace.
+// TestDamagedIndex checks that the number of missing objects is exact for a collection with a damaged index, and a
+// lower bound for a namespace of it.
 func TestDamagedIndex(t *testing.T) {
 	data := small().bytes(t, smallBlocks)
 	parts := partsOf(data)

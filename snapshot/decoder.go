@@ -15,8 +15,7 @@ import (
 	"github.com/larder-dev/larder/internal/msgpack"
 )
 
-// Decoder decodes the records of one collection to unstructured objects, in any representation. It is safe for
-// concurrent use.
+// Decoder decodes the records of one collection to unstructured objects. It is safe for concurrent use.
 //
 // Msgpack payloads need no Go type: a map is an unstructured object, and a bin value is the JSON of a typed object.
 // Protobuf payloads need PartialObjectMetadata, or the Go type that client-go's scheme registers for the kind.
@@ -35,10 +34,10 @@ func NewDecoder(c Collection) *Decoder {
 	gvk := c.Identity.GroupVersion().WithKind(c.Resource.Kind)
 	if c.Identity.Representation == entry.Metadata {
 		d.example = &metav1.PartialObjectMetadata{}
-	} else if obj, err := scheme.Scheme.New(gvk); err == nil { // the scheme knows the kind
+	} else if obj, err := scheme.Scheme.New(gvk); err == nil {
 		d.example = obj
 	}
-	if typed, err := codec.For(d.example); err == nil { // the example's type can be encoded
+	if typed, err := codec.For(d.example); err == nil {
 		d.typed = typed
 	}
 	d.view, _ = codec.View(c.Identity.Representation, d.typed) // cannot fail: PartialObjectMetadata has a codec
@@ -78,8 +77,8 @@ func (d *Decoder) decodeExactly(r entry.Entry) (*unstructured.Unstructured, erro
 	return u, nil
 }
 
-// encode replaces the payload of record r with the object u, in the encoding of the old payload. u is the result of
-// decodeExactly(r), possibly changed.
+// encode replaces the payload of r with the object u, in the payload's encoding. u comes from decodeExactly, possibly
+// changed.
 func (d *Decoder) encode(r *entry.Entry, u *unstructured.Unstructured) (err error) {
 	switch {
 	case r.Encoding == codec.EncodingProtobuf:

@@ -13,7 +13,7 @@ import (
 	"github.com/larder-dev/larder/internal/facts"
 )
 
-// document locates a document in the file. Documents are facts about the API server, such as its OpenAPI schemas.
+// document locates a document in the file: a fact about the API server, such as its OpenAPI schemas.
 type document struct {
 	begin        int64
 	size, stored int
@@ -61,27 +61,23 @@ func (f *File) Document(ctx context.Context, name string) ([]byte, error) {
 	return bytes.Clone(data), nil
 }
 
-// Documents implements facts.Documents: it returns the names of the store's documents about the API server.
 func (s storeSource) Documents(ctx context.Context) ([]string, error) { return s.st.Documents(ctx) }
 
-// Document implements facts.Documents: it returns one of the store's documents about the API server.
 func (s storeSource) Document(ctx context.Context, name string) ([]byte, error) {
 	return s.st.Document(ctx, name)
 }
 
-// Documents implements facts.Documents: it returns the names of the documents in SaveOptions.
+// Documents implements facts.Documents with the documents in SaveOptions.
 func (s *liveSource) Documents(ctx context.Context) ([]string, error) {
 	return s.documents.Documents(ctx)
 }
 
-// Document implements facts.Documents: it returns one of the documents in SaveOptions.
 func (s *liveSource) Document(ctx context.Context, name string) ([]byte, error) {
 	return s.documents.Document(ctx, name)
 }
 
-// documents copies the source's documents about the API server to the snapshot, as far as they describe the saved
-// collections. An unreadable document of a store is added to LeftOut. A damaged document of a source snapshot is an
-// error.
+// documents copies the source's documents about the API server, as far as they describe the saved collections. An
+// unreadable document of a store is added to LeftOut. A damaged document of a source snapshot is an error.
 func (j *saving) documents(ctx context.Context, out *writer, all []Collection) error {
 	src, ok := j.src.(facts.Documents)
 	if !ok {
@@ -117,6 +113,5 @@ func (j *saving) documents(ctx context.Context, out *writer, all []Collection) e
 	return nil
 }
 
-// redacts reports whether values are redacted in the new snapshot: by this save, or earlier in the snapshot that is the
-// source.
+// redacts reports whether this save redacts values, or an earlier save of the source snapshot did.
 func (o SaveOptions) redacts(of Header) bool { return !o.Redaction.Empty() || of.Redaction != nil }

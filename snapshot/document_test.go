@@ -15,8 +15,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// knownDiscovery is a discovery document with three groups: the core group, a group with objects in the store, and a
-// group without objects.
+// knownDiscovery is a discovery document of three groups, one of which has no objects in the store.
 const knownDiscovery = `{"version":2,"fetched":"2026-01-02T03:04:05Z","groups":[` +
 	`{"Group":{"name":"","versions":null,"preferredVersion":{"groupVersion":"","version":""}},"VersionedResources":{}},` +
 	`{"Group":{"name":"apps","versions":null,"preferredVersion":{"groupVersion":"","version":""}},"VersionedResources":{}},` +
@@ -41,13 +40,11 @@ func putKnown(t *testing.T, s *store.Store) {
 	}
 }
 
-// documented is a source of documents: a *store.Store or a *snapshot.File.
 type documented interface {
 	Documents(ctx context.Context) ([]string, error)
 	Document(ctx context.Context, name string) ([]byte, error)
 }
 
-// wantDocuments checks that in has exactly these documents, with the contents of known.
 func wantDocuments(t *testing.T, in documented, want ...string) {
 	t.Helper()
 	slices.Sort(want)
@@ -63,7 +60,6 @@ func wantDocuments(t *testing.T, in documented, want ...string) {
 	}
 }
 
-// wantGroups checks that the discovery document has exactly these groups.
 func wantGroups(t *testing.T, in documented, want ...string) {
 	t.Helper()
 	data, err := in.Document(t.Context(), "discovery")
@@ -116,8 +112,8 @@ func TestSaveDocuments(t *testing.T) {
 		"openapi/apis/example.com/v1", "server-version")
 }
 
-// TestSaveDamagedDocuments checks that a damaged document of a store is reported as left out, and that a damaged
-// document of a snapshot is an error.
+// TestSaveDamagedDocuments checks that a damaged document is left out by a save of a store, and fails a save of a
+// snapshot.
 func TestSaveDamagedDocuments(t *testing.T) {
 	dir := t.TempDir()
 	db, path := filepath.Join(dir, "a.db"), filepath.Join(dir, "a.larder")
@@ -165,7 +161,6 @@ func TestSaveDamagedDocuments(t *testing.T) {
 	wantNames(t, dir, "a.db", "a.larder")
 }
 
-// TestSaveServerDocuments checks that SaveServer saves the documents of SaveOptions.Documents.
 func TestSaveServerDocuments(t *testing.T) {
 	srv := startServer(t)
 	path := filepath.Join(t.TempDir(), "a.larder")

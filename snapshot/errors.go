@@ -22,7 +22,7 @@ var (
 
 // Errors of reading an open snapshot.
 var (
-	// ErrDamaged: the bytes of the file are not the ones that were written; see DamageError.
+	// ErrDamaged: the bytes of the file are not the bytes that were written; see DamageError.
 	ErrDamaged = errors.New("the snapshot is damaged")
 	// ErrNoCollection: the snapshot has no such collection.
 	ErrNoCollection = errors.New("no such collection in the snapshot")
@@ -34,8 +34,8 @@ var (
 var (
 	// ErrOrder: the keys of a Source are not in ascending order, or a collection occurs twice.
 	ErrOrder = errors.New("out of order")
-	// ErrTooLarge: a record or a description is larger than the format allows. While reading: decoding an object would
-	// take memory out of proportion to the size of the file.
+	// ErrTooLarge: a record or a description is larger than the format allows, or decoding an object would take memory out
+	// of proportion to the size of the file.
 	ErrTooLarge = errors.New("too large for a snapshot")
 )
 
@@ -48,8 +48,7 @@ type DamageError struct {
 	// Collection, First and Last name the collection and the first and last keys of the block; empty if unknown.
 	Collection  string
 	First, Last string
-	// Reason describes the damage as text.
-	Reason string
+	Reason      string
 	// Err is the error of the failed read, if reading failed without other damage; may be nil.
 	Err error
 }
@@ -117,7 +116,7 @@ func (e *MissingError) Error() string {
 	return b.String()
 }
 
-// Unwrap returns the DamageError of each damaged block; each wraps ErrDamaged.
+// Unwrap returns the DamageErrors, which wrap ErrDamaged.
 func (e *MissingError) Unwrap() []error {
 	all := make([]error, len(e.Damage))
 	for i, d := range e.Damage {
@@ -126,8 +125,8 @@ func (e *MissingError) Unwrap() []error {
 	return all
 }
 
-// add records the loss of a damaged block that has this number of objects (0 for an index) if err is damage. It returns
-// any other error unchanged.
+// add records the loss of a block with this number of objects (0 for an index) if err is a DamageError. It returns any
+// other error unchanged.
 func (e *MissingError) add(err error, objects int) error {
 	var d *DamageError
 	if !errors.As(err, &d) {
@@ -138,7 +137,6 @@ func (e *MissingError) add(err error, objects int) error {
 	return nil
 }
 
-// errOrNil returns e if it records damaged blocks, and nil otherwise.
 func (e *MissingError) errOrNil() error {
 	if len(e.Damage) == 0 {
 		return nil

@@ -18,7 +18,7 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// The example saves an open store, and restores the snapshot as another node's store. The key seals Secrets in both
+// The example saves an open store, and restores the snapshot as another node's store. The key seals Secrets in the
 // stores. The snapshot includes Secrets because it is encrypted.
 func Example() {
 	ctx := context.Background()
@@ -43,7 +43,7 @@ func Example() {
 	defer st.Close()
 	mirror(ctx, st)
 
-	// Alternatives to this new identity are age.ParseIdentities, and age.NewScryptRecipient for a passphrase.
+	// Alternatives to a new identity are age.ParseIdentities, and age.NewScryptRecipient for a passphrase.
 	identity, err := age.GenerateX25519Identity()
 	if err != nil {
 		panic(err)

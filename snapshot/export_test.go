@@ -7,8 +7,6 @@ import (
 	"github.com/larder-dev/larder/snapshot/internal/layout"
 )
 
-// This file exports internals to tests, each with its reason.
-
 // Writer and its options write files that Save cannot: with a given header, id, version or block size.
 type (
 	Writer        = writer
@@ -18,7 +16,7 @@ type (
 // NewWriter writes the prologue of a snapshot.
 func NewWriter(w io.Writer, h Header, o WriterOptions) (*Writer, error) { return newWriter(w, h, o) }
 
-// WithBlocks sets the block size: few objects then fill many blocks.
+// WithBlocks sets the block size: with small blocks, few objects fill many.
 func WithBlocks(o WriterOptions, bytes int) WriterOptions {
 	o.block = bytes
 	return o
@@ -42,7 +40,7 @@ func WithPages(o SaveOptions, objects int64) SaveOptions {
 	return o
 }
 
-// SaveAt writes the file at path as all saves do. Tests use it to hold one of two concurrent saves.
+// SaveAt writes the file at path as all saves do, so that a test can pause one of two concurrent saves.
 func SaveAt(path string, o SaveOptions, write func(w io.Writer) error) error {
 	_, err := saveAt(path, o, func(f *os.File) (Saved, error) { return Saved{}, write(f) })
 	return err

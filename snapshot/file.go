@@ -26,8 +26,8 @@ type OpenOptions struct {
 	Identities []age.Identity
 	// SignedBy has public keys, one of which must have signed the snapshot. Default: no signature is needed.
 	SignedBy []minisign.PublicKey
-	// MaxAge bounds the age of seeds. A collection whose last contact with its server is this long ago is no seed; the
-	// other collections of the snapshot still are. Other uses ignore MaxAge. Default: no bound.
+	// MaxAge bounds the age of seeds: a collection whose last contact with its server is longer ago is no seed. Other uses
+	// ignore MaxAge. Default: no bound.
 	MaxAge time.Duration
 	// Name is the name of the snapshot in messages, for NewFile, which has no path. It must not contain credentials.
 	Name string
@@ -35,38 +35,34 @@ type OpenOptions struct {
 
 // File is an open snapshot file. Reads use its index and verify each block. Any number of goroutines may use it.
 type File struct {
-	in     io.ReaderAt // the file's contents, decrypted
-	size   int64       // size of the decrypted file
-	closer io.Closer   // closes the underlying file; nil if there is nothing to close
-	source string      // the name of the file in messages
+	in     io.ReaderAt // decrypted contents of the file
+	size   int64
+	closer io.Closer // closes the underlying file; nil if there is nothing to close
+	source string    // name of the file in messages
 	maxAge time.Duration
 
-	manifest Manifest
-	parts    []part         // one for each collection of the manifest, in the same order
-	byID     map[string]int // Identity.ID → index in parts
-	blocks   int            // number of blocks of all collections
-	// documents locates the documents about the API server that the manifest names, by name.
+	manifest  Manifest
+	parts     []part         // one for each collection of the manifest, in the order of the manifest
+	byID      map[string]int // Identity.ID → index in parts
+	blocks    int            // number of blocks of all collections
 	documents map[string]document
-	buffers   sync.Pool // pool of *buffer values
+	buffers   sync.Pool
 }
 
 var _ Source = (*File)(nil)
 
-// part has the offsets of a collection in the file: the blocks begin at begin, the index of the blocks at index, and
-// end is its end.
+// part has the offsets of a collection in the file: of the first block, of the index of blocks, and of the end.
 type part struct {
 	begin, index, end int64
 	digest            string // SHA-256 of the index's bytes
 	number            int    // number of the collection's first block, counted over the whole file
 }
 
-// buffer is the reusable memory for reading one block.
 type buffer struct {
 	data         []byte
 	decompressor *layout.Decompressor
 }
 
-// prepare creates the buffer's decompressor, unless it has one.
 func (b *buffer) prepare() (err error) {
 	if b.decompressor == nil {
 		b.decompressor, err = layout.NewDecompressor()
@@ -139,13 +135,13 @@ func (f *File) Records(ctx context.Context, id entry.Identity, fn func(entry.Ent
 	return f.scan(ctx, id, keyRange{}, fn)
 }
 
-// Namespace calls fn with the records of the objects in one namespace, like Records. It reads only the blocks whose
+// Namespace calls fn with the records of the objects in one namespace, like Records, but reads only the blocks whose
 // keys may be in that namespace.
 func (f *File) Namespace(ctx context.Context, id entry.Identity, namespace string, fn func(entry.Entry) error) error {
 	return f.scan(ctx, id, keyRange{prefix: namespace + "/"}, fn)
 }
 
-// RecordsAfter calls fn with the records whose keys begin with prefix and are greater than after, like Records. It
+// RecordsAfter calls fn with the records whose keys begin with prefix and are greater than after, like Records, but
 // reads only the blocks that may contain such keys.
 func (f *File) RecordsAfter(
 	ctx context.Context, id entry.Identity, after, prefix string, fn func(entry.Entry) error,
@@ -177,8 +173,8 @@ func (k keyRange) has(key string) bool {
 // past reports whether key and all greater keys are behind the end of the range.
 func (k keyRange) past(key string) bool { return key > max(k.prefix, k.after) && !k.has(key) }
 
-// scan calls fn with the collection's records in a key range. It skips damaged blocks, and returns a MissingError for
-// them at the end.
+// scan calls fn with the records in a key range. It skips damaged blocks, and returns a MissingError for them at the
+// end.
 func (f *File) scan(ctx context.Context, id entry.Identity, k keyRange, fn func(entry.Entry) error) error {
 	n, ok := f.byID[id.ID()]
 	if !ok {
@@ -224,17 +220,15 @@ func (f *File) scan(ctx context.Context, id entry.Identity, k keyRange, fn func(
 	return missing.errOrNil()
 }
 
-// Bounds of the memory for decoding one object, as codec.Weight estimates it. An object may take decodeLeast bytes plus
-// decodeRatio times the size of the snapshot file. Objects of up to decodeAlways bytes never exceed that, and are not
-// checked.
+// Decoding an object may take decodeLeast bytes of memory plus decodeRatio times the size of the snapshot file, as
+// codec.Weight estimates. Objects of up to decodeAlways bytes never exceed that, and are not checked.
 const (
 	decodeLeast  = 32 << 20
 	decodeRatio  = 4
 	decodeAlways = 32 << 10
 )
 
-// decodable returns an error if decoding the object of a record would take memory out of proportion to the snapshot
-// file.
+// decodable returns an error if decoding the record's object would take memory out of proportion to the snapshot file.
 func (f *File) decodable(r entry.Entry) error {
 	if len(r.Payload) <= decodeAlways {
 		return nil
@@ -301,7 +295,6 @@ func (f *File) records(buf *buffer, n int, b layout.Block) (records []byte, err 
 	return records, nil
 }
 
-// each calls fn with those records of an uncompressed block whose keys are in a range.
 func each(records []byte, k keyRange, fn func(entry.Entry) error) error {
 	for len(records) > 0 {
 		r, more, ok := layout.CutRecord(records)
@@ -317,8 +310,7 @@ func each(records []byte, k keyRange, fn func(entry.Entry) error) error {
 	return nil
 }
 
-// read fills data with the bytes of the file from offset at. Its errors name collection n; n is -1 outside of
-// collections.
+// read fills data from offset at of the file. Its errors name collection n; n is -1 outside of collections.
 func (f *File) read(data []byte, at int64, n int) error {
 	if got, err := f.in.ReadAt(data, at); got < len(data) {
 		if errors.Is(err, io.EOF) {

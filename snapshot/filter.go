@@ -17,11 +17,10 @@ type Filter struct {
 	// Resources are plural names, kinds, singular or short names, each with or without a group (pods, deployments.apps,
 	// Widget.example.com) or version and group (deployments.v1.apps). Case does not count. Empty selects all resources.
 	Resources []string `json:"resources,omitempty"`
-	// Namespaces selects the objects of these namespaces; empty selects all. Objects without a namespace are selected only
-	// if it is empty.
+	// Namespaces selects the objects of these namespaces; empty selects all, cluster-scoped objects included.
 	Namespaces []string `json:"namespaces,omitempty"`
-	// Labels and Fields are label and field selectors as in kubectl; empty selects everything. Package query documents
-	// the names in Fields.
+	// Labels and Fields are label and field selectors as in kubectl; empty selects everything. Package query documents the
+	// names in Fields.
 	Labels string `json:"labels,omitempty"`
 	Fields string `json:"fields,omitempty"`
 }
@@ -31,7 +30,6 @@ func (f Filter) Empty() bool {
 	return len(f.Resources) == 0 && len(f.Namespaces) == 0 && f.Labels == "" && f.Fields == ""
 }
 
-// filter is a parsed Filter, ready to be applied to collections and records.
 type filter struct {
 	Filter
 	query query.Query
@@ -71,8 +69,8 @@ func (f Filter) Takes(c Collection) bool {
 }
 
 // mayBeNamespaced reports whether objects of a collection can be in a namespace. An empty collection counts as
-// namespaced if no server has described its resource (no short names, categories, columns or selectable fields). The
-// program that stored it may not have known the scope.
+// namespaced if no server has described its resource (no short names, categories, columns or selectable fields), since
+// the program that stored it may not have known the scope.
 func mayBeNamespaced(c Collection) bool {
 	r := c.Resource
 	described := len(r.ShortNames) > 0 || len(r.Categories) > 0 || len(r.Columns) > 0 ||
@@ -94,7 +92,6 @@ func (f *filter) describe(c Collection) (out []string) {
 	return out
 }
 
-// takes reports whether the filter selects a record of collection c. d decodes the record if a selector needs that.
 func (f *filter) takes(c Collection, d *Decoder, r entry.Entry) (bool, error) {
 	if len(f.Namespaces) > 0 && c.Identity.Namespace == "" {
 		namespace, _, ok := strings.Cut(r.Key, "/")

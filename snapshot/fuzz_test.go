@@ -18,7 +18,6 @@ import (
 	"github.com/larder-dev/larder/snapshot/diff"
 )
 
-// seeds adds whole and truncated snapshots to the fuzzing corpus.
 func seeds(f *testing.F) {
 	f.Helper()
 	data := small().bytes(f, snapshot.WithID(snapshot.WithBlocks(snapshot.WriterOptions{}, 100), fileID{1}))
@@ -43,8 +42,8 @@ func seeds(f *testing.F) {
 	}
 }
 
-// fuzzed opens arbitrary data as a snapshot and calls all reading methods. Each error must be a documented one, and the
-// methods must agree on the contents.
+// fuzzed opens arbitrary data as a snapshot and calls all reading methods, which must agree on the contents. Each error
+// must be a documented one.
 func fuzzed(t *testing.T, data []byte) {
 	t.Helper()
 	f, err := snapshot.NewFile(bytes.NewReader(data), int64(len(data)), snapshot.OpenOptions{})
@@ -84,8 +83,7 @@ func FuzzFile(f *testing.F) {
 	f.Fuzz(fuzzed)
 }
 
-// FuzzParts fuzzes the contents of a snapshot's parts, with valid checksums around them: descriptions, an index, a
-// block.
+// FuzzParts fuzzes the contents of a snapshot's parts (descriptions, an index, a block) inside valid checksums.
 func FuzzParts(f *testing.F) {
 	good := keysOf("a", "b")
 	f.Add(podsText+podCounts, good.appendIndex(nil), good.stored)
@@ -116,7 +114,6 @@ func FuzzDamage(f *testing.F) {
 	})
 }
 
-// FuzzDecode decodes, redacts and compares fuzzed payloads.
 func FuzzDecode(f *testing.F) {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "a", Annotations: map[string]string{"token": "x",
@@ -170,7 +167,6 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// decodable returns the arguments of decodableCollection, one for each kind of collection.
 func decodable() []uint8 {
 	return []uint8{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17}
 }

@@ -25,8 +25,7 @@ var updateGolden = flag.Bool("update", false, "write the golden snapshots of the
 // goldenIdentity is the age identity that decrypts the encrypted golden snapshot. It has no other use.
 const goldenIdentity = "AGE-SECRET-KEY-144WYZFRMTXSYT4KUWNG07X340RX8AW3FJV2PEWTHCT9QV9LAZ24SM0SWCQ"
 
-// goldenContent returns the contents of the golden snapshots: every field of the manifest, both encodings, several
-// blocks of several records, and an empty collection.
+// goldenContent returns the contents of the golden snapshots, with every field of the manifest.
 func goldenContent(t *testing.T) content {
 	t.Helper()
 	pods := collectionOf(core("pods"), "Pod", entry.Typed)
@@ -82,7 +81,6 @@ func goldenIdentities(t testing.TB) []age.Identity {
 	return ids
 }
 
-// TestGolden checks that golden snapshots of all formats are read with their contents.
 func TestGolden(t *testing.T) {
 	if *updateGolden {
 		writeGolden(t)
@@ -140,8 +138,7 @@ func TestWriterProducesGolden(t *testing.T) {
 	}
 }
 
-// goldenDocuments returns the contents of the golden snapshot with documents. There is an older golden snapshot without
-// documents.
+// goldenDocuments returns the contents of the golden snapshot with documents.
 func goldenDocuments(t *testing.T) content {
 	c := goldenContent(t)
 	c.documents = []documentOf{
@@ -162,8 +159,6 @@ func goldenWithDocuments(t *testing.T) []byte {
 	return data
 }
 
-// TestGoldenDocuments checks that the golden snapshot with discovery documents is read completely, and that the
-// writer produces the same discovery documents.
 func TestGoldenDocuments(t *testing.T) {
 	want := goldenDocuments(t)
 	o := snapshot.WithBlocks(snapshot.WriterOptions{}, 500)

@@ -15,7 +15,6 @@ const (
 	podCounts = `,"objects":2,"bytes":2,"blocks":1`
 )
 
-// keysOf returns a block of records with these keys, each with a payload of one byte.
 func keysOf(keys ...string) rawBlock {
 	var all []entry.Entry
 	for _, key := range keys {
@@ -24,8 +23,7 @@ func keysOf(keys ...string) rawBlock {
 	return rawOf(all...)
 }
 
-// ofBlocks returns a forged file with one collection of pods in these blocks. counts are the collection's numbers in
-// the catalog.
+// ofBlocks returns a forged file with one collection of pods. counts are the collection's numbers in the catalog.
 func ofBlocks(counts string, blocks ...rawBlock) rawFile {
 	return rawFile{collections: []rawCollection{{text: podsText + counts, blocks: blocks}}}
 }
@@ -169,8 +167,7 @@ func TestHostileFiles(t *testing.T) {
 	}
 }
 
-// TestKeysAreBytes checks that keys with a special meaning to a shell, a terminal or a file system are returned
-// unchanged.
+// TestKeysAreBytes checks keys with a special meaning to a shell, a terminal or a file system.
 func TestKeysAreBytes(t *testing.T) {
 	keys := []string{"", "\x00", "../../etc/passwd", "/", "a/../b", "a\nb", "\x1b[2J", "\xff\xfe", "..", "CON"}
 	slices.Sort(keys)

@@ -16,10 +16,8 @@ import (
 	"github.com/larder-dev/larder/snapshot/internal/layout"
 )
 
-// Tests of internals that the exported API does not show.
-
-// TestRedactEnvByNameOfAnyKind checks that numbers and booleans are redacted in an env map of a custom resource. Maps
-// and lists are not values of variables.
+// TestRedactEnvByNameOfAnyKind checks that numbers and booleans are redacted in an env map of a custom resource, but
+// not maps and lists, which are no values of variables.
 func TestRedactEnvByNameOfAnyKind(t *testing.T) {
 	r, err := newRedaction(Redaction{Env: []string{"*PIN", "nested"}})
 	if err != nil {
@@ -37,8 +35,7 @@ func TestRedactEnvByNameOfAnyKind(t *testing.T) {
 	}
 }
 
-// TestSpoolIsSealed checks that the temporary file of a streamed snapshot (spool) has no plain text on the disk, and
-// that no file is left.
+// TestSpoolIsSealed checks that the temporary file of a streamed snapshot (spool) has no plain text and does not stay.
 func TestSpoolIsSealed(t *testing.T) {
 	dir := t.TempDir()
 	const secretText = "secret-text"
@@ -78,8 +75,7 @@ func TestSpoolIsSealed(t *testing.T) {
 	}
 }
 
-// TestLargeBuffersAreReleased checks that a writer and a File do not keep the buffers of records that are larger than a
-// block.
+// TestLargeBuffersAreReleased checks that a writer and a File do not keep buffers that are larger than a block.
 func TestLargeBuffersAreReleased(t *testing.T) {
 	large := make([]byte, layout.MaxPart-100)
 	_, _ = rand.Read(large) // never fails; the data is incompressible

@@ -17,8 +17,8 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// The test code for the file format writes invalid files and finds the parts of a file. It follows README.md, as the
-// reader in spec_test.go does, and shares no code with package snapshot.
+// The code in this file forges invalid files and finds the parts of a file. It follows README.md and shares no code
+// with package snapshot.
 
 const (
 	magic    = "\x89LARDER\n"
@@ -36,7 +36,6 @@ const (
 	maxMark     = 1 << 10
 )
 
-// The names of the encodings of a payload.
 const (
 	encodingMsgpack  = "msgpack"
 	encodingProtobuf = "protobuf"
@@ -57,7 +56,7 @@ func appendRecord(dst []byte, r entry.Entry) []byte {
 
 // rawFile describes a snapshot file to forge. Fields that are not set get valid values.
 type rawFile struct {
-	header      string // JSON of the header
+	header      string
 	collections []rawCollection
 	documents   []rawDocument
 	// catalog, if set, replaces the valid catalog. change, if set, changes the footer.
@@ -75,7 +74,7 @@ type rawFooter struct {
 type rawCollection struct {
 	text   string // JSON of the collection's description, without the closing brace
 	blocks []rawBlock
-	index  []byte // if set, replaces the valid index
+	index  []byte
 	// change, if set, changes the collection's sizes and digest in the catalog.
 	change func(stored, index *int64, digest *[digestSize]byte)
 }
@@ -96,7 +95,6 @@ type rawBlock struct {
 	change      func(b *rawBlock, digest *[digestSize]byte) // if set, changes the block's entry in the index
 }
 
-// rawOf returns an uncompressed block with these records.
 func rawOf(records ...entry.Entry) rawBlock {
 	b := rawBlock{count: len(records), first: records[0].Key, last: records[len(records)-1].Key}
 	for _, r := range records {
@@ -118,7 +116,6 @@ func (b rawBlock) appendIndex(dst []byte) []byte {
 	return append(dst, digest[:]...)
 }
 
-// bytes returns the contents of the forged file.
 func (f rawFile) bytes() []byte {
 	const larder = "x"
 	id := fileID{1}
@@ -171,7 +168,6 @@ func (f rawFooter) append(dst []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(dst, crc32.Checksum(dst[start:], castagnoli)), magicEnd...)
 }
 
-// partKind is the kind of a part of a snapshot file, such as a block or an index.
 type partKind byte
 
 const (
@@ -191,7 +187,6 @@ type part struct {
 	first      string // first key of a block, or name of a document
 }
 
-// partsOf splits an undamaged snapshot into its parts.
 func partsOf(data []byte) (out []part) {
 	at := len(magic) + 4 + 8
 	at += 1 + int(data[at]) + 4
@@ -230,7 +225,6 @@ func partsOf(data []byte) (out []part) {
 	return out
 }
 
-// partAt returns the part of an undamaged snapshot file that contains the byte at offset i.
 func partAt(data []byte, i int) part {
 	for _, p := range partsOf(data) {
 		if p.start <= i && i < p.end {
@@ -240,10 +234,8 @@ func partAt(data []byte, i int) part {
 	panic("no part has this byte")
 }
 
-// idOf returns the random id in the prologue of a snapshot file.
 func idOf(data []byte) fileID { return fileID(data[len(magic)+4:]) }
 
-// encoder is the zstd encoder that compresses the blocks of forged files.
 var encoder = sync.OnceValue(func() *zstd.Encoder {
 	e, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(false), zstd.WithSingleSegment(true))
 	if err != nil {
@@ -252,7 +244,6 @@ var encoder = sync.OnceValue(func() *zstd.Encoder {
 	return e
 })
 
-// blocksIn returns the uncompressed blocks of an undamaged file.
 func blocksIn(t testing.TB, data []byte) (out [][]byte) {
 	t.Helper()
 	f := readSpec(data)

@@ -12,9 +12,8 @@ func TestMain(m *testing.M) {
 	if os.Getenv(childMode) != "" {
 		os.Exit(child())
 	}
-	// One of client-go's error handlers limits its rate: it sleeps until a millisecond after the previous error. The
-	// fake time of a synctest bubble is decades behind the real time of that error, so the handler would sleep for
-	// decades.
+	// One of client-go's error handlers sleeps until a millisecond after the previous error. The fake time of a synctest
+	// bubble is decades behind the real time of that error, so the handler would sleep for decades.
 	utilruntime.ErrorHandlers = nil
 	goleak.VerifyTestMain(m)
 }

@@ -25,11 +25,10 @@ type Header struct {
 	TakenAt time.Time `json:"takenAt,omitzero"`
 	// Larder is the version of the program that wrote the snapshot; at most 255 bytes.
 	Larder string `json:"larder,omitempty"`
-	// Filter and Redaction are the ones that the save applied; nil if none. Each Collection describes the objects and
-	// values that it lacks for that reason.
+	// Filter and Redaction are the ones that the save applied; nil if none.
 	Filter    *Filter    `json:"filter,omitempty"`
 	Redaction *Redaction `json:"redaction,omitempty"`
-	// LeftOut has, as text for people, an entry for each collection that the save left out, with the reason.
+	// LeftOut has an entry for each collection that the save left out, with the reason, as text for people.
 	LeftOut []string `json:"leftOut,omitempty"`
 }
 
@@ -94,9 +93,7 @@ func (c Collection) SecretsRedacted() bool {
 // Manifest describes a snapshot and its collections.
 type Manifest struct {
 	Header
-	// Format is the version of the snapshot's file format.
-	Format uint32
-	// Encrypted is true if the file is encrypted.
+	Format    uint32
 	Encrypted bool
 	// Digest is the SHA-256 of the catalog, which contains the digests of all parts, so it covers the whole contents.
 	Digest [sha256.Size]byte
@@ -109,8 +106,8 @@ type Manifest struct {
 	Documents []string
 }
 
-// collectionText is the JSON of a collection in the catalog at the end of the file. The member names are part of the
-// format. Unknown members, which later versions write, are ignored.
+// collectionText is the JSON of a collection in the catalog. The member names are part of the format. Unknown members,
+// which later versions write, are ignored.
 type collectionText struct {
 	Group          string `json:"group,omitempty"`
 	Version        string `json:"version"`
@@ -125,14 +122,13 @@ type collectionText struct {
 	entry.ResourceInfo
 	Collection
 
-	// Stored is the size of all blocks of the collection in the file, and Index the size of the index that follows
-	// them, in bytes.
+	// Stored is the size of all blocks of the collection in the file, and Index the size of the index that follows, in
+	// bytes.
 	Stored      int64  `json:"stored,omitempty"`
 	Index       int    `json:"index,omitempty"`
 	IndexDigest []byte `json:"indexDigest"`
 }
 
-// documentText is the JSON of a document in the catalog at the end of the file.
 type documentText struct {
 	Name string `json:"name"`
 	// Size is the size of the document in bytes. Stored is its size in the file, which is smaller if it is compressed.
@@ -141,7 +137,6 @@ type documentText struct {
 	Digest []byte `json:"digest"`
 }
 
-// sizes reports whether the document's sizes are within the limits of the format.
 func (t documentText) sizes() bool {
 	return 0 <= t.Stored && t.Stored <= t.Size && t.Size <= layout.MaxPart
 }
@@ -154,8 +149,8 @@ type catalog struct {
 	Documents   []documentText   `json:"documents,omitempty"`
 }
 
-// Limits of the catalog: the number of collections, the number of documents, and the bytes of the header and of one
-// description.
+// maxDescribed bounds the bytes of the catalog's header and of one description. The other limits bound the numbers of
+// collections and documents.
 const (
 	maxDescribed   = 16 << 10
 	maxHeader      = 4 << 20
@@ -165,16 +160,16 @@ const (
 // errCounts: the numbers of objects, bytes and blocks in a catalog are impossible. The text does not quote them.
 var errCounts = errors.New("its counts of objects, bytes and blocks cannot be")
 
-// counts reports whether the collection's numbers of objects, bytes and blocks are possible, so that sums of them
-// cannot overflow. A block has at least one record and a bounded size, and the index has an entry for it.
+// counts reports whether the collection's numbers are possible, so that sums of them cannot overflow. A block has at
+// least one record and a bounded size, and the index has an entry for it.
 func (t collectionText) counts() bool {
 	return t.Blocks >= 0 && t.Blocks <= t.Index && t.Index <= layout.MaxPart && t.Stored >= 0 &&
 		t.Objects >= t.Blocks && int64(t.Objects) <= int64(t.Blocks)*layout.MaxPart &&
 		t.Bytes >= 0 && t.Bytes <= int64(t.Blocks)*layout.MaxPart
 }
 
-// trim drops empty names, columns without a name, and unused capacity of lists from the description. So it takes little
-// more memory than its JSON.
+// trim drops empty names, columns without a name, and unused capacity of lists from the description, so that it takes
+// little more memory than its JSON.
 func (t *collectionText) trim() {
 	for _, names := range []*[]string{&t.ShortNames, &t.Categories, &t.SelectableFields, &t.RequestedAs, &t.Filtered,
 		&t.Redacted} {
@@ -192,7 +187,7 @@ func textOf(c Collection) collectionText {
 	}
 }
 
-// collection returns the Collection that this JSON of the catalog describes. textOf is the inverse.
+// collection returns the Collection that this JSON describes. textOf is the inverse.
 func (t collectionText) collection() (c Collection, err error) {
 	if !t.counts() {
 		return c, errCounts

@@ -9,7 +9,6 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// memorySource is a Source whose collections are in memory.
 type memorySource []contentOf
 
 func (m memorySource) Collections(context.Context) (out []snapshot.Collection, err error) {

@@ -15,7 +15,6 @@ import (
 	"github.com/larder-dev/larder/snapshot/diff"
 )
 
-// liveBytes returns the size of the live heap.
 func liveBytes() int64 {
 	runtime.GC()
 	var m runtime.MemStats
@@ -40,7 +39,7 @@ func TestMemoryIsOneBlock(t *testing.T) {
 	runtime.GC() // a second collection also empties the pools of earlier tests
 	p := &peak{start: liveBytes()}
 	record := entry.Entry{UID: "u", ResourceVersion: "1", Encoding: "of the future", Payload: payload(1, size)}
-	var b bytes.Buffer // b stands for the file
+	var b bytes.Buffer
 	b.Grow(150 << 20)
 	p.start += int64(b.Cap())
 	w := mustWriter(t, &b)
@@ -100,7 +99,6 @@ func TestMemoryIsOneBlock(t *testing.T) {
 	runtime.KeepAlive(b)
 }
 
-// countingSource is a Source that calls count for each record.
 type countingSource struct {
 	*snapshot.File
 	count func()
@@ -113,7 +111,6 @@ func (c countingSource) Records(ctx context.Context, id entry.Identity, fn func(
 	})
 }
 
-// allocated returns the number of bytes that f allocates.
 func allocated(f func()) int64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -122,8 +119,7 @@ func allocated(f func()) int64 {
 	return int64(after.TotalAlloc - before.TotalAlloc)
 }
 
-// TestHostileFilesAllocateLittle checks that reading a small file that announces large parts allocates little more than
-// a block.
+// TestHostileFilesAllocateLittle checks that a small file that announces large parts makes readers allocate little.
 func TestHostileFilesAllocateLittle(t *testing.T) {
 	zeros := encoder().EncodeAll(make([]byte, maxPart), nil)
 	packed := func(size uint64, stored []byte) rawFile {
@@ -149,7 +145,6 @@ func TestHostileFilesAllocateLittle(t *testing.T) {
 	} {
 		data := file.bytes()
 		n := allocated(func() { fuzzed(t, data) })
-		// The function fuzzed reads the file several times.
 		if limit := int64(4 * (maxPart + 4<<20)); n > limit {
 			t.Errorf("%s (%d bytes): %d KiB allocated, %d are allowed", name, len(data), n>>10, limit>>10)
 		}

@@ -51,7 +51,6 @@ func recordOf(t testing.TB, c snapshot.Collection, text string) entry.Entry {
 		Payload: data}
 }
 
-// collectionOf returns a collection of a Kubernetes kind.
 func collectionOf(resource schema.GroupVersionResource, kind string, r entry.Representation) snapshot.Collection {
 	return snapshot.Collection{
 		Identity:        entry.Identity{GroupVersionResource: resource, Representation: r},
@@ -64,7 +63,6 @@ func core(resource string) schema.GroupVersionResource {
 	return corev1.SchemeGroupVersion.WithResource(resource)
 }
 
-// decoded returns the objects of a collection of a source, as JSON by key.
 func decoded(t testing.TB, src snapshot.Source, c snapshot.Collection) map[string]map[string]any {
 	t.Helper()
 	out := map[string]map[string]any{}

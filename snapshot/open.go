@@ -14,7 +14,6 @@ import (
 	"github.com/larder-dev/larder/snapshot/internal/layout"
 )
 
-// open reads the prologue, the footer and the catalog of the file, and verifies the signature if keys are given.
 func (f *File) open(keys []minisign.PublicKey) error {
 	data := make([]byte, min(f.size, int64(layout.MaxPrologue)))
 	if err := f.read(data, 0, -1); err != nil {
@@ -93,7 +92,7 @@ func (f *File) catalog(text []byte, begin, end int64) error {
 	return err
 }
 
-// errCatalog begins the text of errors about the catalog that do not quote it, so that the text is safe to print.
+// errCatalog begins errors about the catalog that do not quote it, so that their text is safe to print.
 var errCatalog = errors.New("the catalog")
 
 // catalogDecoder decodes the JSON of a catalog. It holds only one description in memory at a time.
@@ -191,8 +190,8 @@ func (f *File) footer(id layout.ID, size int64) (layout.Footer, error) {
 	return foot, nil
 }
 
-// collection adds a collection of the catalog to f. Its blocks begin at offset begin, and its index must end at or
-// before offset end. collection returns the offset of its end.
+// collection adds a collection of the catalog to f, and returns the offset of the collection's end. Its blocks begin at
+// offset begin, and its index must not exceed offset end.
 func (f *File) collection(t collectionText, begin, end int64) (int64, error) {
 	c, err := t.collection()
 	if err != nil {
@@ -214,8 +213,8 @@ func (f *File) collection(t collectionText, begin, end int64) (int64, error) {
 	return p.end, nil
 }
 
-// documentAt adds a document of the catalog to f. It begins at offset begin and must end at or before offset end.
-// documentAt returns the offset of its end.
+// documentAt adds a document of the catalog to f, and returns the offset of the document's end, which must not exceed
+// end.
 func (f *File) documentAt(t documentText, begin, end int64) (int64, error) {
 	_, twice := f.documents[t.Name]
 	switch {

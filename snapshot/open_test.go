@@ -12,7 +12,6 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// TestOpenByPath checks that the errors of Open name the path.
 func TestOpenByPath(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cluster.larder")
 	want := small()

@@ -11,7 +11,6 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// escapes is a text with terminal escapes and a line feed.
 const escapes = "x\x1b[2J\nerror: all is well"
 
 func wantPrintable(t *testing.T, what, text string) {
@@ -21,7 +20,7 @@ func wantPrintable(t *testing.T, what, text string) {
 	}
 }
 
-// TestTextsOfFilesArePrintable checks that texts from a file are escaped in errors and reports.
+// TestTextsOfFilesArePrintable checks that errors and reports escape terminal escapes and line feeds from a file.
 func TestTextsOfFilesArePrintable(t *testing.T) {
 	newer := content{header: snapshot.Header{Larder: escapes}}.bytes(t, snapshot.WithVersion(snapshot.WriterOptions{}, 2))
 	_, err := snapshot.NewFile(bytes.NewReader(newer), int64(len(newer)), snapshot.OpenOptions{})

@@ -50,7 +50,7 @@ func (r Redaction) Empty() bool {
 type redaction struct {
 	Redaction
 	data             map[string]string // replacement by name of the field; nil if the resource has no such fields
-	annotations, env *regexp.Regexp    // the patterns as expressions; nil if there are none
+	annotations, env *regexp.Regexp
 }
 
 func newRedaction(r Redaction) (out redaction, err error) {
@@ -92,7 +92,7 @@ func (r redaction) describe() (out []string) {
 	return out
 }
 
-// record decodes the object of a record, redacts it, and encodes it again if that changed it.
+// record redacts the object of a record, and encodes the object again only if that changed it.
 func (r redaction) record(d *Decoder, rec *entry.Entry) error {
 	u, err := d.decodeExactly(*rec)
 	if err != nil {
@@ -104,8 +104,8 @@ func (r redaction) record(d *Decoder, rec *entry.Entry) error {
 	return nil
 }
 
-// compilePatterns returns one expression that matches a text if any of the patterns with * and ? does; nil if there are
-// no patterns.
+// compilePatterns returns one expression that matches a text if any of the patterns with * and ? does; nil without
+// patterns.
 func compilePatterns(patterns []string) (*regexp.Regexp, error) {
 	if len(patterns) == 0 {
 		return nil, nil
@@ -122,7 +122,6 @@ func compilePatterns(patterns []string) (*regexp.Regexp, error) {
 	return regexp.Compile("(?is)^(?:" + strings.Join(parts, "|") + ")$")
 }
 
-// apply redacts an object in place, and returns whether it changed the object.
 func (r redaction) apply(object map[string]any) (changed bool) {
 	if r.data != nil || r.annotations != nil || r.env != nil {
 		changed = r.walk(object)
@@ -203,7 +202,6 @@ func (r redaction) walkEnv(v any) (changed bool) {
 	return changed
 }
 
-// redactValues replaces all values of a field of the object that is a map. It returns whether it changed the object.
 func redactValues(object map[string]any, field, replacement string) (changed bool) {
 	switch values := object[field].(type) {
 	case map[string]any:
@@ -218,8 +216,8 @@ func redactValues(object map[string]any, field, replacement string) (changed boo
 	return changed
 }
 
-// redactAt replaces the value with that name in a map. It returns whether it changed the map. It does not if the value
-// is absent or null, or equals the replacement.
+// redactAt replaces the value with that name in a map. It returns whether it changed the map: not if the value is
+// absent or null, or equals the replacement.
 func redactAt(m map[string]any, name, replacement string) bool {
 	v, ok := m[name]
 	if !ok || v == any(replacement) || v == nil {

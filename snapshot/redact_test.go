@@ -24,8 +24,7 @@ import (
 // secretValue is a value that must not appear anywhere in a redacted snapshot.
 const secretValue = "hunter2-secret"
 
-// objectsWithSecrets returns objects that have secretValue wherever a redaction must replace it, and the text "keep"
-// wherever no redaction applies.
+// objectsWithSecrets returns objects that have secretValue wherever a redaction must replace it, and "keep" elsewhere.
 func objectsWithSecrets() map[schema.GroupVersionResource][]string {
 	data := base64.StdEncoding.EncodeToString([]byte(secretValue))
 	env := `"env":[{"name":"DB_PASSWORD","value":"` + secretValue +
@@ -46,7 +45,7 @@ func objectsWithSecrets() map[schema.GroupVersionResource][]string {
 				`,"type":"keep","data":{"password":"` + data + `"}}`,
 			`{"apiVersion":"v1","kind":"Secret",` + meta("string", `"a":"keep"`) + `,"stringData":{"password":"` + secretValue +
 				`"}}`,
-			// A Secret without data, whose annotation of kubectl apply still has a copy of its former data.
+			// This Secret has no data, but its annotation of kubectl apply has a copy of its former data.
 			`{"apiVersion":"v1","kind":"Secret",` + meta("was", applied(`{"data":{"p":"`+data+`"}}`)) + `}`,
 		},
 		core("configmaps"): {
@@ -117,8 +116,7 @@ func hasSecretValue(data []byte) bool {
 		bytes.Contains(data, []byte(base64.StdEncoding.EncodeToString([]byte(secretValue))))
 }
 
-// TestRedactionReachesEverything checks that a redacted snapshot does not have secretValue, and that other values are
-// unchanged.
+// TestRedactionReachesEverything also checks that other values are unchanged.
 func TestRedactionReachesEverything(t *testing.T) {
 	for _, r := range []entry.Representation{entry.Typed, entry.Unstructured} {
 		t.Run(string(r), func(t *testing.T) {
@@ -154,8 +152,7 @@ func TestRedactionReachesEverything(t *testing.T) {
 	}
 }
 
-// checkRedacted compares the objects of a redacted snapshot with the originals: they may differ only in redacted
-// values.
+// checkRedacted checks that the objects of a redacted snapshot differ from the originals only in redacted values.
 func checkRedacted(t *testing.T, before memorySource, f *snapshot.File) {
 	t.Helper()
 	for i, c := range f.Manifest().Collections {
@@ -175,7 +172,7 @@ func checkRedacted(t *testing.T, before memorySource, f *snapshot.File) {
 	}
 }
 
-// compareRedacted compares two JSON values. It counts the redacted values, and reports any other difference.
+// compareRedacted counts the redacted values between two JSON values, and reports any other difference.
 func compareRedacted(t *testing.T, where string, was, is any) (n int) {
 	t.Helper()
 	switch v := is.(type) {
@@ -243,8 +240,7 @@ func TestManagedFieldsAreRemoved(t *testing.T) {
 	}
 }
 
-// TestUnknownTypes checks that objects of unknown types pass unchanged if no rule decodes them. Otherwise Records
-// fails.
+// TestUnknownTypes checks that objects of unknown types pass unchanged if no rule decodes them.
 func TestUnknownTypes(t *testing.T) {
 	c := collectionOf(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}, "Widget",
 		entry.Typed)
@@ -362,8 +358,6 @@ func listing(t *testing.T, s snapshot.Source) string {
 	return strings.Join(parts, "; ")
 }
 
-// TestSelectKeepsReasons checks that Select keeps the MustRelist reasons of its source, and that a cancelled context
-// ends Save.
 func TestSelectKeepsReasons(t *testing.T) {
 	c := collectionOf(core("pods"), "Pod", entry.Typed)
 	c.MustRelist, c.Redacted = "it was old", []string{"before"}
@@ -383,8 +377,8 @@ func TestSelectKeepsReasons(t *testing.T) {
 	}
 }
 
-// TestRedactionOfTrailingData checks that a payload with data after its JSON object is refused: the redaction would
-// not reach that data. Found by FuzzDecode.
+// TestRedactionOfTrailingData checks that a payload with data after its JSON object is refused: the redaction would not
+// reach that data. Found by FuzzDecode.
 func TestRedactionOfTrailingData(t *testing.T) {
 	secrets := collectionOf(core("secrets"), "Secret", entry.Typed)
 	r := entry.Entry{Key: "a/a", UID: "u", Encoding: encodingMsgpack, Payload: binOf(`{}{"data":"` + secretValue + `"}`)}

@@ -26,8 +26,7 @@ type RestoreOptions struct {
 	// gets redacted Secrets only. A store with keys seals the kinds that the saved store sealed.
 	Secrets bool
 	// Import has the options of the store that Restore creates.
-	Import store.ImportOptions
-	// Progress, if set, is called with the progress of the restore.
+	Import   store.ImportOptions
 	Progress func(Progress)
 }
 
@@ -38,8 +37,8 @@ type Restored struct {
 	Objects     int
 	// Bytes is the sum of the sizes of all restored payloads.
 	Bytes int64
-	// LeftOut has an entry for each collection of the snapshot that was not restored, with the reason. Keys of service
-	// accounts that were not restored have an entry too, which begins with "document ".
+	// LeftOut has an entry for each collection that was not restored, with the reason. The keys of service accounts, if
+	// not restored, have entries that begin with "document ".
 	LeftOut []string
 }
 
@@ -47,7 +46,7 @@ type Restored struct {
 func (r Restored) LeftOutCollections() []string { return collectionsOf(r.LeftOut) }
 
 // redactedTransform is the prefix of the stored transform version (Attributes.Transform) of a redacted collection. No
-// program uses this transform. So the next list rewrites every object, even one with the server's UID and
+// program uses this transform. So the next list rewrites every object, even an object with the server's UID and
 // resourceVersion.
 const redactedTransform = "redacted: "
 
@@ -80,7 +79,6 @@ func Restore(ctx context.Context, path, storePath string, o RestoreOptions) (Res
 	return j.restored, nil
 }
 
-// restoring is the state of one call of Restore.
 type restoring struct {
 	o        RestoreOptions
 	src      *File
@@ -89,7 +87,6 @@ type restoring struct {
 	progress
 }
 
-// all imports the collections and documents of src into the new store.
 func (j *restoring) all(ctx context.Context) error {
 	all, err := j.src.Collections(ctx)
 	if err != nil {
@@ -127,7 +124,6 @@ func (j *restoring) all(ctx context.Context) error {
 	return nil
 }
 
-// leavesOut returns the reason why a collection is not restored; "" if it is.
 func (j *restoring) leavesOut(c Collection) string {
 	if j.o.Secrets || c.Sealed && j.i.CanSeal() || j.i.Seals(c.Identity.GroupResource()) {
 		return ""
@@ -144,8 +140,8 @@ func (j *restoring) collection(ctx context.Context, c Collection) error {
 	if len(c.Redacted) > 0 && !strings.HasPrefix(c.Attributes.Transform, redactedTransform) {
 		c.Attributes.Transform = redactedTransform + c.Attributes.Transform
 	}
-	// RequestedAs records the arguments of the saved store's sync. A sync of the new store must drop only collections
-	// that its own arguments have named.
+	// RequestedAs has the arguments of the saved store's sync. A sync of the new store must drop only collections that its
+	// own arguments have named.
 	c.Resource.RequestedAs = nil
 	err := j.i.Begin(ctx, store.ImportCollection{Identity: c.Identity, Attributes: c.Attributes, Resource: c.Resource,
 		Seal: c.Sealed && j.i.CanSeal()})
@@ -161,7 +157,7 @@ func (j *restoring) collection(ctx context.Context, c Collection) error {
 		return err
 	}
 	c.Complete = c.Complete && len(c.Filtered) == 0 && !redacted(c)
-	// The snapshot was saved from a store that was restored from a redacted snapshot.
+	// The snapshot may come from a store that was restored from a redacted snapshot.
 	if redacted(c) && c.MustRelist == "" {
 		c.MustRelist = "objects were redacted"
 	}

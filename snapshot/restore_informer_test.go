@@ -24,7 +24,6 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// handlerCalls counts the calls of an event handler.
 type handlerCalls struct {
 	mu                      sync.Mutex
 	added, updated, deleted int // guarded by mu
@@ -46,7 +45,6 @@ func (h *handlerCalls) String() string {
 	return fmt.Sprintf("%d added, %d updated, %d deleted", h.added, h.updated, h.deleted)
 }
 
-// runInformer runs an informer of pods until it has synced and its handler's calls match want. It returns its status.
 func runInformer(t *testing.T, srv *fakeapi.Server, path, want string) informer.Status {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(srv.Config())
@@ -89,8 +87,8 @@ func runInformer(t *testing.T, srv *fakeapi.Server, path, want string) informer.
 	return status
 }
 
-// TestRestoredStoreResumes checks that an informer on a restored store resumes without a list and delivers the changes
-// since the snapshot. On a redacted snapshot it lists, and then has the whole objects.
+// TestRestoredStoreResumes checks that an informer on a restored store delivers the changes since the snapshot without
+// a list. On a redacted snapshot it must list.
 func TestRestoredStoreResumes(t *testing.T) {
 	srv := startServer(t)
 	dir := t.TempDir()
@@ -124,7 +122,7 @@ func TestRestoredStoreResumes(t *testing.T) {
 		t.Fatal(err)
 	}
 	srv.ResetCounts()
-	// Redacted objects are not delivered to handlers: they see an empty store, and then the objects of the list.
+	// Redacted objects are not delivered to handlers, which see an empty store, and then the objects of the list.
 	runInformer(t, srv, redacted, fmt.Sprintf("%d added, 0 updated, 0 deleted", servedPods))
 	if counts := srv.Counts(savedPods.GroupVersionResource); counts.Lists == 0 {
 		t.Errorf("%+v", counts)
@@ -143,7 +141,7 @@ func TestRestoredStoreResumes(t *testing.T) {
 }
 
 // TestRestoredPartDoesNotSync checks that an informer with SyncPolicy Disk does not sync from filtered or redacted
-// objects. While the server is unreachable its handlers get no calls.
+// objects.
 func TestRestoredPartDoesNotSync(t *testing.T) {
 	dir := t.TempDir()
 	whole := filepath.Join(dir, "whole.larder")

@@ -15,7 +15,7 @@ import (
 )
 
 // TestRestoreOfKeys checks that the keys of service accounts are restored only if a key of the caller has signed the
-// snapshot (issue 37). Other documents are always restored.
+// snapshot (issue 37).
 func TestRestoreOfKeys(t *testing.T) {
 	public, private := signingKey(t)
 	other, _ := signingKey(t)

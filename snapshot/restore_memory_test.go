@@ -11,8 +11,7 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// longMarks returns a snapshot whose records have UIDs, resourceVersions and encodings of the maximum length. The
-// payloads are small.
+// longMarks returns a snapshot of small payloads with UIDs, resourceVersions and encodings of the maximum length.
 func longMarks(blocks, records int) []byte {
 	longest := strings.Repeat("m", maxMark)
 	var file rawCollection
@@ -30,8 +29,7 @@ func longMarks(blocks, records int) []byte {
 	return rawFile{collections: []rawCollection{file}}.bytes()
 }
 
-// TestRestoreIsBounded checks that Restore counts not only payloads when it bounds its memory, but also long UIDs,
-// resourceVersions and encodings. It commits after some MiB, and does not wait for the end of the file.
+// TestRestoreIsBounded checks that Restore bounds its memory by payloads and by UIDs, resourceVersions and encodings.
 func TestRestoreIsBounded(t *testing.T) {
 	const blocks, records = 200, 100
 	data := longMarks(blocks, records)

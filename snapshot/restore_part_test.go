@@ -7,8 +7,7 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// TestRestoreOfAPartIsNotComplete checks that a restored part of a collection is not complete. Otherwise an informer
-// with SyncPolicy Disk would take it for the whole collection.
+// TestRestoreOfAPartIsNotComplete matters because an informer with SyncPolicy Disk would serve the part as the whole.
 func TestRestoreOfAPartIsNotComplete(t *testing.T) {
 	dir := t.TempDir()
 	s := savedStore(t, filepath.Join(dir, "a.db"))

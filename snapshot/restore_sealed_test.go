@@ -13,8 +13,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestRestoreSealed checks that a collection that a store has sealed, Secrets or not, is restored in plain
-// text only on request. A store with keys seals it again.
+// TestRestoreSealed checks that collections that the saved store sealed are restored in plain text only on request.
 func TestRestoreSealed(t *testing.T) {
 	key, err := age.GenerateX25519Identity()
 	if err != nil {

@@ -108,7 +108,6 @@ type tb interface {
 	Context() context.Context
 }
 
-// readFile reads the contents of a File, and fails the test on an error.
 func readFile(t tb, f *snapshot.File) (c content) {
 	t.Helper()
 	c.header = f.Manifest().Header
@@ -133,7 +132,6 @@ func readFile(t tb, f *snapshot.File) (c content) {
 	return c
 }
 
-// fileOf writes a snapshot of the collections with small blocks, and opens it.
 func fileOf(t tb, of ...contentOf) *snapshot.File {
 	t.Helper()
 	return fileOfBytes(t, content{collections: of}.bytes(t, snapshot.WithBlocks(snapshot.WriterOptions{}, 300)))
@@ -148,7 +146,6 @@ func fileOfBytes(t tb, data []byte) *snapshot.File {
 	return f
 }
 
-// check checks that the contents got, read from a snapshot, equal the written contents c.
 func (c content) check(t rapid.TB, got content) {
 	t.Helper()
 	if !reflect.DeepEqual(got.header, c.header) {
@@ -186,7 +183,6 @@ func sameRecord(a, b entry.Entry) bool {
 		bytes.Equal(a.Payload, b.Payload)
 }
 
-// drawContent draws random contents of a snapshot whose blocks have this size.
 func drawContent(t *rapid.T, block int) content {
 	c := content{header: snapshot.Header{
 		ClusterID: rapid.String().Draw(t, "cluster"), ServerVersion: "v1.36.3",
@@ -275,7 +271,6 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
-// checkGets checks that Get and Namespace return the records of the model.
 func checkGets(t *rapid.T, f *snapshot.File, c contentOf) {
 	id := c.collection.Identity
 	for _, r := range c.records {

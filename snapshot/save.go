@@ -25,7 +25,6 @@ type SaveOptions struct {
 	// Secrets saves Secrets and other collections that the store seals even to an unencrypted snapshot. Default: an
 	// unencrypted snapshot has only Secrets redacted by Redaction.Secrets.
 	Secrets bool
-	// SelectOptions filter and redact the collections.
 	SelectOptions
 	// Header describes the snapshot. Empty fields are copied from the Header of a source snapshot, and ServerVersion from
 	// a store. Otherwise TakenAt is now, and ClusterID is the id that all collections share. The save sets Filter and
@@ -39,38 +38,35 @@ type SaveOptions struct {
 	KeepExisting bool
 	// Accept receives the result of a save to a path before the file gets its name. Its error fails the save, which then
 	// leaves nothing. May be nil.
-	Accept func(Saved) error
-	// Progress, if set, is called with the progress of the save.
+	Accept   func(Saved) error
 	Progress func(Progress)
 
 	pageSize int64 // number of objects in a page of a live server's list, for tests; 0 means the constant listPage
 }
 
-// Progress is the progress of a save or a restore. The saving or restoring goroutine reports it every 256 objects and
-// at the end of each collection.
+// Progress is the progress of a save or a restore. The goroutine of the save or restore reports it every 256 objects
+// and at the end of each collection.
 type Progress struct {
-	// Collection is the collection that is being saved or restored; the zero value before the first and after the last
-	// one.
+	// Collection is the collection that is being saved or restored; zero before the first and after the last collection.
 	Collection entry.Identity
-	// Objects and Bytes count the objects and their payload bytes so far. TotalObjects is the expected number of
-	// objects; 0 if unknown.
+	// Objects and Bytes count the objects and their payload bytes so far. TotalObjects is the expected number of objects;
+	// 0 if unknown.
 	Objects, TotalObjects int
 	Bytes                 int64
 }
 
 // Saved is the result of a save.
 type Saved struct {
-	// Collections are the saved collections.
 	Collections []Collection
 	Objects     int
 	// Bytes is the sum of the sizes of all saved payloads. Size is the size of the snapshot file.
 	Bytes int64
 	Size  int64
-	// Refused has the collections that a live server refused to list (Listing.Optional). In the snapshot these
-	// collections are empty and not Complete.
+	// Refused has the collections that a live server refused to list (Listing.Optional). In the snapshot these collections
+	// are empty and not Complete.
 	Refused []Refused
 	// LeftOut has an entry for each collection that was not saved, with the reason: the entries of Header.LeftOut, and
-	// Secrets of an unencrypted snapshot. An unreadable document has an entry too, which begins with "document ".
+	// Secrets of an unencrypted snapshot. An unreadable document has an entry that begins with "document ".
 	LeftOut []string
 }
 
@@ -101,7 +97,7 @@ func SaveStore(ctx context.Context, st *store.Store, path string, o SaveOptions)
 	return saveAt(path, o, func(f *os.File) (Saved, error) { return SaveStoreTo(ctx, st, f, o) })
 }
 
-// SaveStoreTo is SaveStore to a stream. It neither closes nor syncs the stream. After an error, the stream is not a
+// SaveStoreTo is SaveStore to a stream, which it neither closes nor syncs. After an error, the stream is not a
 // snapshot. SaveStream stores the stream in a file.
 func SaveStoreTo(ctx context.Context, st *store.Store, w io.Writer, o SaveOptions) (Saved, error) {
 	name, err := st.CopyFile(ctx)
@@ -109,8 +105,7 @@ func SaveStoreTo(ctx context.Context, st *store.Store, w io.Writer, o SaveOption
 		return Saved{}, fmt.Errorf("save: the copy to save from: %w", err)
 	}
 	copied, err := st.OpenCopy(ctx, name)
-	// Remove the copy's name. Where the system can remove an open file, the copy then vanishes even if this process
-	// dies.
+	// Where the system can remove an open file, the copy vanishes even if this process dies.
 	removed := os.Remove(name)
 	if err != nil {
 		return Saved{}, errors.Join(fmt.Errorf("save: the copy to save from: %w", err), removed)

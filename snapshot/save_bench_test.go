@@ -24,8 +24,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// BenchmarkSaveRestore saves an open store of pods, and restores it. The peak heap is sampled every 5 ms, without the
-// heap before the start. Run it with -benchtime 1x -count 3.
+// BenchmarkSaveRestore saves and restores an open store of pods, and samples the peak heap every 5 ms. Run it with
+// -benchtime 1x -count 3.
 func BenchmarkSaveRestore(b *testing.B) {
 	for _, pods := range []int{10_000, 100_000} {
 		b.Run(strconv.Itoa(pods), func(b *testing.B) {
@@ -69,7 +69,6 @@ func benchSaveRestore(b *testing.B, pods int) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// measure runs fn and reports its duration and the growth of the heap as metrics of the benchmark.
 func measure(b *testing.B, what string, fn func() error) {
 	b.Helper()
 	runtime.GC()

@@ -18,12 +18,10 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// childMode is the environment variable that makes the test binary act as a child process, which the test kills. Its
-// value is "save" or "restore".
+// childMode is the environment variable that makes the test binary a child process that saves or restores until it is
+// killed.
 const childMode = "LARDER_SNAPSHOT_TEST_CHILD"
 
-// child repeats a save or restore, as childMode says, in the directory of its argument until an error. It returns the
-// exit status.
 func child() int {
 	fmt.Println("begun")
 	var err error
@@ -42,7 +40,6 @@ func child() int {
 	return 1
 }
 
-// childSave opens the store in dir, saves a snapshot of it, and closes it.
 func childSave(dir string) error {
 	s, err := store.Open(filepath.Join(dir, "a.db"), store.Options{Logger: &quiet, LockTimeout: 10 * time.Second})
 	if err != nil {
@@ -85,7 +82,7 @@ func killChild(t *testing.T, mode, dir string, after time.Duration) {
 			defer timer.Stop()
 		}
 	}
-	_ = cmd.Wait() // the error says that the child was killed
+	_ = cmd.Wait()
 	if problems.Len() > 0 {
 		t.Fatalf("the child: %s", problems.String())
 	}
@@ -111,8 +108,7 @@ func debris(t *testing.T, dir string) (n int) {
 	return len(found)
 }
 
-// TestKilledWhileSaving checks that a kill leaves the store intact and the old or new snapshot whole, and that the next
-// save removes unfinished files.
+// TestKilledWhileSaving checks that a kill leaves the store and the old or new snapshot whole.
 func TestKilledWhileSaving(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a.larder")
@@ -120,7 +116,7 @@ func TestKilledWhileSaving(t *testing.T) {
 	if _, err := snapshot.SaveStore(t.Context(), s, path, snapshot.SaveOptions{Secrets: true}); err != nil {
 		t.Fatal(err)
 	}
-	// This File stays open: a save replaces the file at path, and does not change the open one.
+	// The open File must stay valid: a save replaces the file at path, and does not change the open file.
 	want := mustOpenFile(t, path, snapshot.OpenOptions{})
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
@@ -128,7 +124,7 @@ func TestKilledWhileSaving(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	left := 0
 	for kill := 0; kill < kills(10) || left == 0 && kill < 20*kills(10); kill++ {
-		// If no kill has happened during a save yet, the test goes on with more kills, each later after the start.
+		// Later kills follow until a kill has interrupted a save.
 		killChild(t, "save", dir, time.Duration(random.IntN(60_000*(1+kill/kills(10))))*time.Microsecond)
 		left += min(1, debris(t, dir))
 		f, err := snapshot.Open(path, snapshot.OpenOptions{})
@@ -151,8 +147,7 @@ func TestKilledWhileSaving(t *testing.T) {
 	t.Logf("%d kills have left something", left)
 }
 
-// TestKilledWhileRestoring checks that a kill leaves a whole store or none, and that the next restore removes
-// unfinished files.
+// TestKilledWhileRestoring checks that a kill leaves a whole store or none.
 func TestKilledWhileRestoring(t *testing.T) {
 	dir, from := t.TempDir(), t.TempDir()
 	path := filepath.Join(dir, "a.larder")
@@ -163,7 +158,7 @@ func TestKilledWhileRestoring(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	left, whole := 0, 0
 	for kill := 0; kill < kills(10) || left == 0 && kill < 20*kills(10); kill++ {
-		// If no kill has happened during a restore yet, the test goes on with more kills, each later after the start.
+		// Later kills follow until a kill has interrupted a restore.
 		killChild(t, "restore", dir, time.Duration(random.IntN(200_000*(1+kill/kills(10))))*time.Microsecond)
 		left += min(1, debris(t, dir))
 		if _, err := os.Stat(filepath.Join(dir, "b.db")); err == nil {

@@ -90,7 +90,6 @@ func mustOpen(t testing.TB, path string) *store.Store {
 	return s
 }
 
-// listInto opens a collection and replaces its contents with a list of objects.
 func listInto(t testing.TB, s *store.Store, id entry.Identity, resource entry.ResourceInfo, rv string,
 	objs ...runtime.Object) *store.Collection {
 	t.Helper()
@@ -151,7 +150,6 @@ func savedStore(t testing.TB, path string) *store.Store {
 	return s
 }
 
-// recordsOf reads all records of a collection.
 func recordsOf(t testing.TB, src snapshot.Source, id entry.Identity) (all []entry.Entry) {
 	t.Helper()
 	err := src.Records(t.Context(), id, func(r entry.Entry) error {
@@ -165,8 +163,7 @@ func recordsOf(t testing.TB, src snapshot.Source, id entry.Identity) (all []entr
 	return all
 }
 
-// wantSame checks that two sources have the same collections, with the same state and records, except for the
-// collections in without, which b lacks.
+// wantSame checks that two sources have equal collections, except for the collections in without, which b lacks.
 func wantSame(t testing.TB, a, b snapshot.Source, without ...entry.Identity) {
 	t.Helper()
 	as, err := a.Collections(t.Context())
@@ -245,7 +242,6 @@ func mustRestore(t testing.TB, path string, o snapshot.RestoreOptions) (*store.S
 
 var errStopped = errors.New("stopped by the test")
 
-// listPods replaces the pods with a list of the first n pods, all at one resourceVersion.
 func listPods(t testing.TB, s *store.Store, n int, rv string) *store.Collection {
 	t.Helper()
 	var pods []runtime.Object
@@ -270,7 +266,6 @@ func saveFile(
 	return saved, errors.Join(err, s.Close())
 }
 
-// restoreBytes restores a snapshot from memory.
 func restoreBytes(t testing.TB, data []byte, to string, o snapshot.RestoreOptions) (snapshot.Restored, error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "restored.larder")
@@ -280,7 +275,6 @@ func restoreBytes(t testing.TB, data []byte, to string, o snapshot.RestoreOption
 	return snapshot.Restore(t.Context(), path, to, o)
 }
 
-// mustPart saves a part of a snapshot, and returns the path of the new snapshot.
 func mustPart(t testing.TB, whole string, o snapshot.SelectOptions) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "part.larder")

@@ -17,8 +17,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// changeLog records the changes that the test has applied to a collection: the change ops[n] has resourceVersion
-// firstLogged+n.
+// changeLog has the changes that the test has applied to a collection: ops[n] has resourceVersion firstLogged+n.
 type changeLog struct {
 	mu  sync.Mutex
 	ops []entry.Op // guarded by mu
@@ -26,7 +25,7 @@ type changeLog struct {
 
 const firstLogged = 10_001
 
-// replay applies the recorded changes up to a resourceVersion. It returns the resourceVersion of each object by key.
+// replay returns the objects' resourceVersions by key after the logged changes up to a resourceVersion.
 func (l *changeLog) replay(objects int, rv string) (map[string]string, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -51,7 +50,7 @@ func (l *changeLog) replay(objects int, rv string) (map[string]string, error) {
 }
 
 // TestSaveHotIsExact checks that snapshots taken under 1,000 changes a second have exactly the state of their
-// resourceVersion, compared with a replay of the changes.
+// resourceVersion.
 func TestSaveHotIsExact(t *testing.T) {
 	const objects = 2000
 	dir := t.TempDir()
@@ -110,7 +109,6 @@ func wantState(t *testing.T, f *snapshot.File, want map[string]string) {
 	}
 }
 
-// write applies a recorded change every millisecond, until ctx ends.
 func (l *changeLog) write(ctx context.Context, c *store.Collection, objects int) error {
 	random, tick := rand.New(rand.NewPCG(1, 2)), time.NewTicker(time.Millisecond)
 	defer tick.Stop()

@@ -36,8 +36,7 @@ func loseRecord(t *testing.T, path string, id entry.Identity, key string) {
 	}
 }
 
-// TestSaveOfMissingObjects checks that a save fails if a collection of the store has fewer records than its stored
-// count.
+// TestSaveOfMissingObjects checks that a save fails if a collection has fewer records than its stored count.
 func TestSaveOfMissingObjects(t *testing.T) {
 	dir := t.TempDir()
 	db, path := filepath.Join(dir, "a.db"), filepath.Join(dir, "a.larder")
@@ -60,8 +59,8 @@ func TestSaveOfMissingObjects(t *testing.T) {
 	}
 }
 
-// TestSaveOfLeftOutObjects checks a collection with objects that could not be stored. Its copy must be listed: a
-// snapshot does not say which objects these are.
+// TestSaveOfLeftOutObjects checks that a saved collection with left-out objects must be listed: the snapshot does not
+// name these objects.
 func TestSaveOfLeftOutObjects(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a.larder")
@@ -88,8 +87,7 @@ func TestSaveOfLeftOutObjects(t *testing.T) {
 	}
 }
 
-// TestSaveWithoutTheKeys checks that a save without the store's keys fails, and does not leave out sealed records
-// silently.
+// TestSaveWithoutTheKeys checks that a save without the store's keys does not leave out sealed records silently.
 func TestSaveWithoutTheKeys(t *testing.T) {
 	key, err := age.GenerateX25519Identity()
 	if err != nil {
@@ -113,8 +111,8 @@ func TestSaveWithoutTheKeys(t *testing.T) {
 	wantNames(t, dir, "a.db")
 }
 
-// TestSaveOfNewlySealed checks that a collection that the options seal is not saved in plain text,
-// even if an older program has stored it unsealed.
+// TestSaveOfNewlySealed checks that a collection that the options seal is not saved in plain text, even if an older
+// program has stored it unsealed.
 func TestSaveOfNewlySealed(t *testing.T) {
 	dir := t.TempDir()
 	db, path := filepath.Join(dir, "a.db"), filepath.Join(dir, "a.larder")

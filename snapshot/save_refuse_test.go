@@ -45,8 +45,7 @@ func TestSaveReplacesNoStore(t *testing.T) {
 	}
 }
 
-// TestSaveReplacesNoStoreThatAppears checks that a store created during the save is not replaced, and that the save
-// leaves no file.
+// TestSaveReplacesNoStoreThatAppears checks that a store created during the save is not replaced.
 func TestSaveReplacesNoStoreThatAppears(t *testing.T) {
 	dir := t.TempDir()
 	s := mustOpen(t, filepath.Join(t.TempDir(), "a.db"))

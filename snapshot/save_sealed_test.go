@@ -29,8 +29,8 @@ func mustEncryption(t *testing.T) *seal.Encryption {
 	return &seal.Encryption{Keys: keys}
 }
 
-// TestSaveAndRestoreSealed checks that Secrets pass through an encrypted snapshot into a store with other keys, and
-// that no file has them in plain text.
+// TestSaveAndRestoreSealed checks Secrets from a sealed store through an encrypted snapshot into a store with other
+// keys: no file may have them in plain text.
 func TestSaveAndRestoreSealed(t *testing.T) {
 	key, err := age.GenerateX25519Identity()
 	if err != nil {
@@ -82,7 +82,6 @@ func TestSaveAndRestoreSealed(t *testing.T) {
 	}
 }
 
-// sealingPods opens a new store in dir that seals pods.
 func sealingPods(t *testing.T, dir string) *store.Store {
 	t.Helper()
 	e := mustEncryption(t)
@@ -95,7 +94,6 @@ func sealingPods(t *testing.T, dir string) *store.Store {
 	return s
 }
 
-// TestSaveSealed checks that an encrypted snapshot of sealed objects is saved in plain text only on request.
 func TestSaveSealed(t *testing.T) {
 	key, err := age.GenerateX25519Identity()
 	if err != nil {

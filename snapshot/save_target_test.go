@@ -11,8 +11,7 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// TestSaveDoesNotReplaceADamagedStore checks that a save does not replace a store with one damaged meta page: bbolt can
-// open it by the other one.
+// TestSaveDoesNotReplaceADamagedStore checks a store with one damaged meta page, which bbolt can open by the other.
 func TestSaveDoesNotReplaceADamagedStore(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.db")
 	s := mustOpen(t, path)

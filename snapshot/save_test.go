@@ -17,8 +17,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestSaveAndRestore checks that a restored store equals the saved one: saved while open or closed, to a file or a
-// stream, encrypted or not.
+// TestSaveAndRestore checks that a restored store equals the saved store: open or closed, file or stream, encrypted or
+// not.
 func TestSaveAndRestore(t *testing.T) {
 	key, err := age.GenerateX25519Identity()
 	if err != nil {
@@ -129,8 +129,8 @@ func TestSaveWithoutSecrets(t *testing.T) {
 	}
 }
 
-// TestRestoreOfAPartIsListed checks that filtered and redacted collections cannot be resumed, and that the next
-// list rewrites redacted objects.
+// TestRestoreOfAPartIsListed checks that filtered and redacted collections cannot be resumed, and that the next list
+// rewrites redacted objects.
 func TestRestoreOfAPartIsListed(t *testing.T) {
 	dir := t.TempDir()
 	s := savedStore(t, filepath.Join(dir, "a.db"))
@@ -168,8 +168,6 @@ func TestRestoreOfAPartIsListed(t *testing.T) {
 	check(mustRestore(t, mustPart(t, path, selection), snapshot.RestoreOptions{}))
 }
 
-// TestSaveKeepsTheOldFile checks that a failed save keeps the old snapshot, and removes unfinished files of killed
-// saves.
 func TestSaveKeepsTheOldFile(t *testing.T) {
 	dir, at := t.TempDir(), t.TempDir()
 	s := savedStore(t, filepath.Join(at, "a.db"))
@@ -277,7 +275,6 @@ func TestSaveOfADamagedStore(t *testing.T) {
 	wantNames(t, dir, "a.db")
 }
 
-// TestRestoreOfADamagedSnapshot checks that a restore of a damaged snapshot fails and leaves no file.
 func TestRestoreOfADamagedSnapshot(t *testing.T) {
 	dir := t.TempDir()
 	s := savedStore(t, filepath.Join(dir, "a.db"))
@@ -316,7 +313,6 @@ func TestRestoreOfADamagedSnapshot(t *testing.T) {
 	}
 }
 
-// TestRestoreOverAFile checks that a restore replaces no file, and that a cancelled one leaves none.
 func TestRestoreOverAFile(t *testing.T) {
 	dir := t.TempDir()
 	s := savedStore(t, filepath.Join(dir, "a.db"))

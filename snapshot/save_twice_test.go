@@ -14,7 +14,6 @@ import (
 )
 
 // TestTwoSavesToOnePath checks that concurrent saves to one path write separate files, and that the last to end stays.
-// An unfinished file of a killed process is removed.
 func TestTwoSavesToOnePath(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a.larder")
@@ -57,7 +56,6 @@ func TestTwoSavesToOnePath(t *testing.T) {
 	wantNames(t, dir, "a.larder")
 }
 
-// TestManySavesToOnePath checks that many concurrent saves to one path succeed and leave one whole snapshot.
 func TestManySavesToOnePath(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a.larder")
@@ -83,7 +81,6 @@ func TestManySavesToOnePath(t *testing.T) {
 	wantNames(t, dir, "a.larder")
 }
 
-// TestKeepExisting checks that with KeepExisting the first of two concurrent saves stays.
 func TestKeepExisting(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.larder")
 	write := func(text string, meanwhile func()) func(io.Writer) error {

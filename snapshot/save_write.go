@@ -11,10 +11,8 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// progressEvery is the number of objects between two calls of SaveOptions.Progress.
 const progressEvery = 256
 
-// saving is the state of one call of Save.
 type saving struct {
 	o        SaveOptions
 	src      Source
@@ -24,13 +22,12 @@ type saving struct {
 	progress
 }
 
-// save writes a snapshot of all collections of src.
 func save(ctx context.Context, src Source, w io.Writer, o SaveOptions) (Saved, error) {
 	j := &saving{o: o, src: src, progress: progress{notify: o.Progress}}
 	j.saved.LeftOut = slices.Clone(o.Header.LeftOut)
 	if d, ok := src.(describer); ok {
 		j.of = d.describe(ctx)
-		// If the filter names resources, the entries may be about resources that it excludes.
+		// If the filter names resources, entries in LeftOut may be about resources that it excludes.
 		if len(o.Filter.Resources) == 0 {
 			j.saved.LeftOut = append(j.saved.LeftOut, j.of.LeftOut...)
 		}
@@ -80,8 +77,7 @@ func (j *saving) run(ctx context.Context, w io.Writer) error {
 	return nil
 }
 
-// header returns the Header of the new snapshot: that of SaveOptions, with empty fields completed from the source and
-// its collections.
+// header completes empty fields of SaveOptions.Header from the source and its collections.
 func (j *saving) header(all []Collection) Header {
 	h := j.o.Header
 	h.LeftOut, h.Filter, h.Redaction = j.saved.LeftOut, j.of.Filter, j.of.Redaction
@@ -127,7 +123,6 @@ func (j *saving) leavesOut(c Collection) string {
 	return ""
 }
 
-// collection writes the selected records of one collection to the snapshot.
 func (j *saving) collection(ctx context.Context, out *writer, c Collection) error {
 	if err := out.Begin(c.Identity); err != nil {
 		return err
@@ -140,7 +135,7 @@ func (j *saving) collection(ctx context.Context, out *writer, c Collection) erro
 	if err != nil {
 		return err
 	}
-	// A live server's resourceVersion is known once the collection's records were read.
+	// A live server's resourceVersion is known only after the collection's records were read.
 	if live, ok := j.src.(*liveSource); ok {
 		c = live.withState(c)
 	}
@@ -152,7 +147,6 @@ func (j *saving) collection(ctx context.Context, out *writer, c Collection) erro
 	return nil
 }
 
-// progress counts the finished objects and bytes, and reports them to SaveOptions.Progress.
 type progress struct {
 	notify func(Progress)
 	now    Progress

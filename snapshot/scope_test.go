@@ -19,8 +19,6 @@ func inOneNamespace() snapshot.SelectOptions {
 	return snapshot.SelectOptions{Filter: snapshot.Filter{Namespaces: []string{"ns-1"}}}
 }
 
-// wantOneNamespace checks that src has exactly the pods of namespace ns-1, and that their collection is marked
-// Namespaced.
 func wantOneNamespace(t *testing.T, what string, src snapshot.Source) {
 	t.Helper()
 	all, err := src.Collections(t.Context())
@@ -33,8 +31,8 @@ func wantOneNamespace(t *testing.T, what string, src snapshot.Source) {
 	}
 }
 
-// TestNamespaceFilterOfUnknownScope checks a filter by namespace on collections that an informer has stored. It does
-// not know whether its resource is namespaced.
+// TestNamespaceFilterOfUnknownScope checks a filter by namespace on collections of an informer, which does not know
+// whether its resource is namespaced.
 func TestNamespaceFilterOfUnknownScope(t *testing.T) {
 	srv := startServer(t)
 	dir := t.TempDir()
@@ -75,8 +73,6 @@ func unknownScope(t *testing.T) []byte {
 	return all.bytes(t, snapshot.WriterOptions{})
 }
 
-// TestScopeFromKeys checks that the keys show the scope of objects if the snapshot does not say that
-// they are namespaced.
 func TestScopeFromKeys(t *testing.T) {
 	data := unknownScope(t)
 	whole, err := snapshot.NewFile(bytes.NewReader(data), int64(len(data)), snapshot.OpenOptions{})
@@ -110,8 +106,8 @@ func TestScopeFromKeys(t *testing.T) {
 	}
 }
 
-// TestTakesByScope checks that a filter by namespace accepts an empty collection, which may be namespaced, unless a
-// server has described its resource as cluster-scoped.
+// TestTakesByScope checks that a filter by namespace accepts an empty collection unless a server has described its
+// resource as cluster-scoped.
 func TestTakesByScope(t *testing.T) {
 	some := snapshot.Filter{Namespaces: []string{"a"}}
 	of := func(r entry.ResourceInfo, objects int) snapshot.Collection {

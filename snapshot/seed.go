@@ -20,8 +20,8 @@ import (
 )
 
 // Seed opens a snapshot as a seed for informers (informer.Options.Seed). The snapshot must be taken after the given
-// time; zero allows any. Each informer closes its File. Seed is called for each informer, so it should open a local
-// copy rather than download one.
+// time; zero allows any. Each informer calls Seed and closes its File, so Seed should open a local copy rather than
+// download one.
 //
 // A request can be narrower than the collection: one namespace of all, a label or field selector, metadata of whole
 // objects, typed objects from unstructured ones. A collection that a transform or Go types may have changed is not
@@ -98,7 +98,6 @@ func (f *File) unfit(c Collection, want seed.Request) string {
 	return narrower(c.Identity, want.Identity)
 }
 
-// taken returns the last time at which the server is known to have had exactly the objects of collection c.
 func (f *File) taken(c Collection) time.Time {
 	if c.LastContact.IsZero() {
 		return f.manifest.TakenAt
@@ -106,8 +105,8 @@ func (f *File) taken(c Collection) time.Time {
 	return c.LastContact
 }
 
-// narrower returns the reason why a collection with the identity has may lack objects that the identity want covers; ""
-// if it lacks none.
+// narrower returns the reason why a collection with identity has may lack objects that identity want covers; "" for
+// none.
 func narrower(has, want entry.Identity) string {
 	switch {
 	case has.Namespace != "" && has.Namespace != want.Namespace:
@@ -205,8 +204,8 @@ func narrowing(c Collection, want entry.Identity, d *Decoder) (func(entry.Entry)
 	return query.Query{Labels: ls, Fields: fs}.ForEntries(d.view), nil
 }
 
-// converted returns the object of a record in the form in which a server would have sent it: not decoded yet, in
-// protobuf or JSON.
+// converted returns the object of a record in the form in which a server would have sent it: undecoded, in protobuf or
+// JSON.
 func converted(d *Decoder, r entry.Entry, of metav1.TypeMeta, sent *codec.Sent) (*entry.Undecoded, error) {
 	if r.Encoding == codec.EncodingProtobuf {
 		message, err := codec.Message(r.Payload)
@@ -228,7 +227,6 @@ func converted(d *Decoder, r entry.Entry, of metav1.TypeMeta, sent *codec.Sent) 
 	return sent.JSON(text, of)
 }
 
-// metadataOf returns only the metadata of a record's object, in the form in which a server would send it.
 func metadataOf(d *Decoder, r entry.Entry, of metav1.TypeMeta, sent *codec.Sent) (*entry.Undecoded, error) {
 	u, err := d.Decode(r)
 	if err != nil {

@@ -20,7 +20,6 @@ import (
 
 var seedTaken = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 
-// seedCase is a snapshot of one collection, and a request for a seed from it.
 type seedCase struct {
 	c       snapshot.Collection
 	records []entry.Entry
@@ -47,7 +46,6 @@ func newSeedCase(t *testing.T) *seedCase {
 	}
 }
 
-// read opens the seed of the case, reads it, and returns the number of its objects.
 func (s *seedCase) read(t *testing.T) (objects int, err error) {
 	data := content{header: s.header, collections: []contentOf{{s.c, s.records}}}.bytes(t, s.write)
 	source := snapshot.Seed(func(context.Context, time.Time) (*snapshot.File, error) {
@@ -158,7 +156,6 @@ func TestSeedGuards(t *testing.T) {
 	}
 }
 
-// closes is an io.Closer that counts the calls of Close.
 type closes struct {
 	*bytes.Reader
 	n *int
@@ -169,8 +166,7 @@ func (c closes) Close() error {
 	return nil
 }
 
-// TestSeedCloses checks that a snapshot that is refused as a seed is closed at once. The snapshot of an accepted seed
-// is closed by Close of the seed.
+// TestSeedCloses checks that a refused snapshot is closed at once, and an accepted one by Close of the seed.
 func TestSeedCloses(t *testing.T) {
 	for cluster, refused := range map[string]bool{"here": false, "there": true} {
 		s := newSeedCase(t)

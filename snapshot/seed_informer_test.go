@@ -16,7 +16,7 @@ import (
 )
 
 // TestSeedOfAnotherSchema checks that the objects of a seed are listed again if the schema of their resource has
-// changed. The store keeps the seed's schema hash, not the server's (issue 37).
+// changed (issue 37).
 func TestSeedOfAnotherSchema(t *testing.T) {
 	t.Parallel()
 	s := newSeeds(t)
@@ -52,7 +52,6 @@ func (o otherSource) Seed(ctx context.Context, want seed.Request) (*seed.Seed, e
 	return sd, err
 }
 
-// ownCodec is a codec of a type outside package codec.
 type ownCodec struct{ codec.Codec }
 
 // TestSeedGuardsOfTheInformer checks that an informer lists if a seed cannot be resumed, or if its own codec cannot

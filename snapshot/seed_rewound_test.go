@@ -16,7 +16,6 @@ import (
 	"github.com/larder-dev/larder/informer"
 )
 
-// wantServerState checks that the informer i has exactly the objects that a new list of the server returns.
 func wantServerState(t *testing.T, s *seedServer, i *informer.Informer) {
 	t.Helper()
 	fresh, stop := s.run("fresh.db", &unstructured.Unstructured{}, nil)
@@ -27,8 +26,8 @@ func wantServerState(t *testing.T, s *seedServer, i *informer.Informer) {
 	}
 }
 
-// TestSecondSeedAfterARewind cites issue 37: the cluster was restored from a backup between two seeds. So both have
-// some objects with equal UID and resourceVersion and different bodies.
+// TestSecondSeedAfterARewind restores the cluster from a backup between two seeds, so that objects of equal UID and
+// resourceVersion have different bodies (issue 37).
 func TestSecondSeedAfterARewind(t *testing.T) {
 	s := newSeeds(t)
 	backup := s.api.Snapshot()
@@ -52,8 +51,8 @@ func TestSecondSeedAfterARewind(t *testing.T) {
 	wantServerState(t, s, i)
 }
 
-// TestListAfterPartOfARewoundSeed cites issue 37: reading a seed fails halfway. The list that follows finds objects of
-// the seed with equal UID and resourceVersion and different bodies.
+// TestListAfterPartOfARewoundSeed lists after reading a seed failed halfway. Objects of equal UID and resourceVersion
+// have different bodies (issue 37).
 func TestListAfterPartOfARewoundSeed(t *testing.T) {
 	s := newSeeds(t)
 	backup := s.api.Snapshot()
@@ -95,8 +94,8 @@ func (d defaulting) RoundTrip(r *http.Request) (*http.Response, error) {
 	return a, err
 }
 
-// TestListAfterPartOfASeedOfAnOlderSchema cites issue 37: the schema has changed since the seed was saved. The list
-// after the seed has to replace bodies with equal UID and resourceVersion.
+// TestListAfterPartOfASeedOfAnOlderSchema checks that the list after a seed of an older schema replaces bodies of equal
+// UID and resourceVersion (issue 37).
 func TestListAfterPartOfASeedOfAnOlderSchema(t *testing.T) {
 	s := newSeeds(t)
 	on := &atomic.Bool{}

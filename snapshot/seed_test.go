@@ -80,7 +80,6 @@ func newSeeds(t *testing.T) *seedServer {
 	return s
 }
 
-// in returns a copy of s for a subtest, with a directory of its own for snapshots.
 func (s *seedServer) in(t *testing.T) *seedServer {
 	return &seedServer{t, s.api, s.client, s.metadata, t.TempDir()}
 }
@@ -135,7 +134,6 @@ func (s *seedServer) run(
 	}
 }
 
-// save saves a snapshot of an informer's store.
 func (s *seedServer) save(file string, example runtime.Object, change func(o *informer.Options)) string {
 	s.Helper()
 	i, stop := s.run(file+".db", example, change)
@@ -171,8 +169,7 @@ func held(t *testing.T, all []any) map[string]any {
 	return objects
 }
 
-// TestSeed checks that an informer with an empty store starts from a snapshot without a list, for each part and
-// representation. It has the same objects as an informer that lists.
+// TestSeed checks that an informer that starts from a snapshot has the same objects as an informer that lists.
 func TestSeed(t *testing.T) {
 	untyped, typed, metadata := &unstructured.Unstructured{}, &corev1.Pod{}, &metav1.PartialObjectMetadata{}
 	all, namespace := entry.Identity{}, entry.Identity{Namespace: "ns1"}
@@ -223,7 +220,7 @@ func TestSeed(t *testing.T) {
 	}
 }
 
-// TestNoSeed checks that an unsuitable snapshot is not applied: the status has the reason, and everything is listed.
+// TestNoSeed checks that an unsuitable snapshot is not applied, and that the informer's status has the reason.
 func TestNoSeed(t *testing.T) {
 	t.Parallel()
 	s := newSeeds(t)
@@ -283,7 +280,7 @@ func TestNoSeed(t *testing.T) {
 }
 
 // TestSeedTooOld checks that an informer asks once for a newer seed if the server's history does not reach back to the
-// first. Then only differing objects are fetched.
+// first seed. Then only differing objects are fetched.
 func TestSeedTooOld(t *testing.T) {
 	t.Parallel()
 	for newer, what := range map[bool]string{true: "a newer one", false: "none that is newer"} {
@@ -375,7 +372,6 @@ func TestSeedDamaged(t *testing.T) {
 	}
 }
 
-// cutSeed is a seed.Source whose seeds fail after ten objects.
 type cutSeed struct{ seed.Source }
 
 func (d cutSeed) Seed(ctx context.Context, want seed.Request) (*seed.Seed, error) {

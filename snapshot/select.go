@@ -35,7 +35,6 @@ type selected struct {
 	redaction redaction
 }
 
-// Collections implements Source: it returns the descriptions of the collections that the filter can select.
 func (s *selected) Collections(ctx context.Context) ([]Collection, error) {
 	all, err := s.src.Collections(ctx)
 	if err != nil {
@@ -50,7 +49,6 @@ func (s *selected) Collections(ctx context.Context) ([]Collection, error) {
 	return out, nil
 }
 
-// describe returns the description of collection c after the filter and the redaction were applied.
 func (s *selected) describe(c Collection) Collection {
 	var why []string
 	if filtered := s.filter.describe(c); len(filtered) > 0 {
@@ -68,7 +66,6 @@ func (s *selected) describe(c Collection) Collection {
 	return c
 }
 
-// Records implements Source: it calls fn with the selected records, redacted.
 func (s *selected) Records(ctx context.Context, id entry.Identity, fn func(entry.Entry) error) error {
 	c, err := s.collection(ctx, id)
 	if err != nil {
@@ -89,7 +86,6 @@ func (s *selected) Records(ctx context.Context, id entry.Identity, fn func(entry
 	})
 }
 
-// collection returns the description of the collection of the source with this identity.
 func (s *selected) collection(ctx context.Context, id entry.Identity) (Collection, error) {
 	all, err := s.src.Collections(ctx)
 	if err != nil {

@@ -67,11 +67,10 @@ func SaveServer(ctx context.Context, lists []Listing, path string, o SaveOptions
 
 // liveSource is a Source that lists the collections of a live server.
 type liveSource struct {
-	order    []*liveList
-	byID     map[string]*liveList
-	pageSize int64
-	now      *liveList // the collection whose list is in progress
-	// documents are the documents about the API server in SaveOptions.Documents.
+	order     []*liveList
+	byID      map[string]*liveList
+	pageSize  int64
+	now       *liveList // the collection whose list is in progress
 	documents facts.Memory
 }
 
@@ -104,7 +103,6 @@ func (s *liveSource) add(l Listing, cluster string) (err error) {
 	return nil
 }
 
-// refused returns the collections whose list the server refused.
 func (s *liveSource) refused() (all []Refused) {
 	for _, l := range s.order {
 		if l.refused != nil {
@@ -160,8 +158,7 @@ var listSizes = []int64{1, 5, 0}
 // errExpired: the server has compacted the resourceVersion of the list's first page before the list ended.
 var errExpired = errors.New("the server has forgotten the resourceVersion of the list while it was read")
 
-// retry reports whether the save may succeed if it starts again with larger pages for the current collection. If so, it
-// counts the attempt.
+// retry counts the attempt and returns true if the save may succeed with larger pages for the current collection.
 func (s *liveSource) retry(err error) bool {
 	if !errors.Is(err, errExpired) && !errors.Is(err, ErrOrder) || s.now == nil || s.now.tries == len(listSizes)-1 {
 		return false

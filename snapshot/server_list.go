@@ -16,8 +16,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// list lists the collection in pages of limit objects and calls fn with each object, in the state at one
-// resourceVersion.
+// list lists the collection in pages of limit objects, at one resourceVersion, and calls fn with each object.
 func (l *liveList) list(ctx context.Context, limit int64, fn func(entry.Entry) error) error {
 	l.refused = nil
 	for token := ""; ; {
@@ -56,7 +55,6 @@ func (l *liveList) list(ctx context.Context, limit int64, fn func(entry.Entry) e
 	}
 }
 
-// isRefused reports whether err is a server's refusal to list the collection.
 func isRefused(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err)
 }
@@ -75,14 +73,12 @@ func (l *liveList) page(ctx context.Context, o metav1.ListOptions) (page *unstru
 	return page, err
 }
 
-// isTransient reports whether an error is transient, so that the same request may succeed soon.
 func isTransient(err error) bool {
 	return apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) ||
 		apierrors.IsServiceUnavailable(err) ||
 		apierrors.IsInternalError(err) || utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err)
 }
 
-// encode returns the objects of a page as records of the snapshot.
 func (l *liveList) encode(items []unstructured.Unstructured) ([]entry.Entry, error) {
 	records := make([]entry.Entry, len(items))
 	for i := range items {

@@ -24,7 +24,6 @@ import (
 
 const servedPods = 1000
 
-// startServer starts a server with pods, config maps and nodes.
 func startServer(t *testing.T) *fakeapi.Server {
 	t.Helper()
 	srv := fakeapi.New(fakeapi.Options{})
@@ -55,7 +54,6 @@ func servedIdentity(resource string) entry.Identity {
 		Representation: entry.Unstructured}
 }
 
-// listings returns the Listings of pods, config maps and nodes for SaveServer.
 func listings(t *testing.T, srv *fakeapi.Server) (all []snapshot.Listing) {
 	t.Helper()
 	client, err := dynamic.NewForConfig(srv.Config())
@@ -75,7 +73,6 @@ func listings(t *testing.T, srv *fakeapi.Server) (all []snapshot.Listing) {
 	return all
 }
 
-// wantServed checks that a collection has exactly the served objects.
 func wantServed(t *testing.T, src snapshot.Source, id entry.Identity, served map[string]string) {
 	t.Helper()
 	got := recordsOf(t, src, id)
@@ -89,7 +86,6 @@ func wantServed(t *testing.T, src snapshot.Source, id entry.Identity, served map
 	}
 }
 
-// servedState returns the resourceVersions of the server's objects by key.
 func servedState(srv *fakeapi.Server, resource string) map[string]string {
 	state := map[string]string{}
 	for _, u := range srv.List(corev1.SchemeGroupVersion.WithResource(resource)) {
@@ -195,8 +191,7 @@ func TestSaveServerExpired(t *testing.T) {
 	wantNames(t, filepath.Dir(path), "a.larder")
 }
 
-// TestSaveServerWithFaults checks that transient errors are retried, and that an unsorted list is accepted. A refusal
-// is an error, or in Refused if the Listing is Optional.
+// TestSaveServerWithFaults checks that transient errors are retried, and that an unsorted list is accepted.
 func TestSaveServerWithFaults(t *testing.T) {
 	srv := startServer(t)
 	lists := listings(t, srv)
@@ -236,7 +231,6 @@ func TestSaveServerWithFaults(t *testing.T) {
 	wantNames(t, filepath.Dir(path), "a.larder")
 }
 
-// TestSaveServerRefuses checks that SaveServer refuses invalid Listings, and returns errors of List.
 func TestSaveServerRefuses(t *testing.T) {
 	list := func(context.Context, metav1.ListOptions) (*unstructured.UnstructuredList, error) {
 		return nil, errStopped

@@ -23,13 +23,12 @@ var (
 // maxSignature is the maximum size of a signature in bytes. A minisign signature with its comments has about 300 bytes.
 const maxSignature = 4 << 10
 
-// statement returns the text that is signed: the cluster, the time, and the digest, which covers the whole contents.
+// statement returns the text that is signed. It includes the digest, which covers the whole contents.
 func statement(h Header, digest layout.Digest) []byte {
 	return fmt.Appendf(nil, "larder snapshot\ncluster %s\ntaken %s\ndigest sha256:%x\n", h.ClusterID,
 		h.TakenAt.Format(time.RFC3339Nano), digest)
 }
 
-// sign returns the minisign signature of a snapshot's header and digest.
 func sign(key *minisign.PrivateKey, h Header, digest layout.Digest) []byte {
 	return minisign.SignWithComments(*key, statement(h, digest),
 		"a snapshot of Larder, taken "+h.TakenAt.UTC().Format(time.RFC3339), fmt.Sprintf("key %016X", key.ID()))

@@ -25,8 +25,8 @@ func signingKey(t *testing.T) (minisign.PublicKey, *minisign.PrivateKey) {
 	return public, &private
 }
 
-// TestSigned checks signatures of plain and encrypted snapshots. With SignedBy, Open refuses a snapshot without a
-// signature, with another key's, or with another snapshot's.
+// TestSigned checks that Open with SignedBy refuses a snapshot without a signature, or with another key's or
+// snapshot's.
 func TestSigned(t *testing.T) {
 	public, private := signingKey(t)
 	other, _ := signingKey(t)

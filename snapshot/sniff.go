@@ -11,8 +11,8 @@ import (
 	"github.com/larder-dev/larder/snapshot/internal/layout"
 )
 
-// Is reports whether the file at path begins like a snapshot or an age file, armored or not. Open may still fail. Is
-// returns false for anything but a regular file.
+// Is reports whether the file at path is a regular file that begins like a snapshot or an age file, armored or not.
+// Open may still fail.
 func Is(path string) (bool, error) {
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() { // only a regular file is opened: opening a pipe can block forever

@@ -23,12 +23,10 @@ type Source interface {
 	Records(ctx context.Context, id entry.Identity, fn func(entry.Entry) error) error
 }
 
-// describer is a Source that also returns a Header for the snapshots that are saved from it.
 type describer interface {
 	describe(ctx context.Context) Header
 }
 
-// describe implements describer: it returns the Header of the snapshot.
 func (f *File) describe(context.Context) Header { return f.manifest.Header }
 
 // StoreSource returns the committed collections of a store as a Source. In a store that is open for reading only, such
@@ -39,7 +37,6 @@ func StoreSource(st *store.Store) Source { return storeSource{st} }
 
 type storeSource struct{ st *store.Store }
 
-// Collections implements Source.
 func (s storeSource) Collections(ctx context.Context) ([]Collection, error) {
 	infos, err := s.st.Collections(ctx)
 	if err != nil {
@@ -69,7 +66,6 @@ func mustRelist(info entry.Info) string {
 	return info.MustRelist
 }
 
-// Records implements Source: it reads the records from the store.
 func (s storeSource) Records(ctx context.Context, id entry.Identity, fn func(entry.Entry) error) error {
 	err := s.st.Records(ctx, id, "", fn)
 	if errors.Is(err, store.ErrNoCollection) {
@@ -78,7 +74,6 @@ func (s storeSource) Records(ctx context.Context, id entry.Identity, fn func(ent
 	return err
 }
 
-// describe implements describer: it returns what the store knows about its API server.
 func (s storeSource) describe(ctx context.Context) (h Header) {
 	// The server's version is optional: if it cannot be read, it stays empty.
 	if version, err := facts.ReadVersion(ctx, s); err == nil && version != nil {

@@ -31,7 +31,7 @@ type specFile struct {
 
 type specCollection struct {
 	description map[string]any
-	blocks      [][]byte // the blocks of records, uncompressed
+	blocks      [][]byte // uncompressed blocks of records
 	records     []specRecord
 }
 
@@ -40,7 +40,6 @@ type specRecord struct {
 	payload                []byte
 }
 
-// must panics with the message unless ok is true.
 func must(ok bool, format string, args ...any) {
 	if !ok {
 		panic(fmt.Sprintf(format, args...))
@@ -120,7 +119,6 @@ func readSpec(data []byte) (f specFile) {
 	return f
 }
 
-// specUnpacked decompresses a block or a document.
 func specUnpacked(body []byte) []byte {
 	z, err := zstd.NewReader(nil)
 	must(err == nil, "zstd")
@@ -130,8 +128,7 @@ func specUnpacked(body []byte) []byte {
 	return body
 }
 
-// read reads the blocks that an index lists; the first begins at offset at of data. It returns the offset after the
-// last block.
+// read reads the blocks that an index lists, the first at offset at of data, and returns the offset after the last.
 func (c *specCollection) read(data []byte, at int, index []byte) int {
 	last := ""
 	for len(index) > 0 {

@@ -38,7 +38,6 @@ func newSpool(name string) (*spool, error) {
 	return s, nil
 }
 
-// Write implements io.Writer.
 func (s *spool) Write(p []byte) (int, error) { return s.sealed.Write(p) }
 
 // open returns the complete snapshot for reading. Write must not be called afterwards. The File is valid until the

@@ -13,8 +13,6 @@ const maxProblems = 1000
 
 // Report is the result of Verify.
 type Report struct {
-	// Collections and Objects are the numbers of verified collections and objects. Bytes is the sum of the objects'
-	// payloads.
 	Collections int
 	Objects     int
 	Bytes       int64
@@ -64,8 +62,7 @@ func (f *File) Verify(ctx context.Context) (Report, error) {
 	return report, nil
 }
 
-// verify decodes the object of a record, compares its metadata with the record, and adds the problems found to the
-// report.
+// verify decodes the object of a record, compares its metadata with the record, and adds the problems to the report.
 func (r *Report) verify(d *Decoder, rec entry.Entry) {
 	if rec.UID == "" {
 		r.problem("%s: %q has no UID", d.id, rec.Key)

@@ -17,7 +17,7 @@ import (
 	"github.com/larder-dev/larder/snapshot/internal/layout"
 )
 
-// writerOptions are the options of newWriter, which writes a snapshot. The zero value works.
+// writerOptions are the options of newWriter. The zero value works.
 type writerOptions struct {
 	// Recipients are the age recipients for whom the snapshot is encrypted. Empty: it is not encrypted.
 	Recipients []age.Recipient
@@ -37,23 +37,22 @@ type writer struct {
 	sealed     io.WriteCloser // the age encryption below w; nil without encryption
 	compressor *layout.Compressor
 	id         layout.ID
-	target     int                  // size at which a block is closed
-	key        *minisign.PrivateKey // signs the snapshot; nil without a signature
+	target     int // size at which a block is closed
+	key        *minisign.PrivateKey
 
 	offset  int64
 	catalog catalog
 	ids     map[string]bool
 
-	// The collection that is being written:
-	now   Collection // identity and counts of the collection
-	begun int64      // offset of its first block
+	// The fields from here to next describe the collection that is being written.
+	now   Collection
+	begun int64 // offset of the collection's first block
 	index []byte
 	first string // key of the collection's first record
 	block []byte
 	next  layout.Block // index entry of the block that is being filled
 }
 
-// newWriter writes the prologue of a snapshot to w.
 func newWriter(w io.Writer, h Header, o writerOptions) (*writer, error) {
 	if len(h.Larder) > layout.MaxLarder {
 		return nil, fmt.Errorf("the version %.100q… has %d bytes, %d are allowed: %w", h.Larder, len(h.Larder),
@@ -84,8 +83,7 @@ func isText(id entry.Identity) bool {
 		id.FieldSelector, id.ShardSelector}, " "))
 }
 
-// Begin starts the next collection of the snapshot. It fails with ErrOrder if the collection is already in the
-// snapshot.
+// Begin starts the next collection of the snapshot. It fails with ErrOrder if the snapshot already has the collection.
 func (w *writer) Begin(id entry.Identity) error {
 	id, err := id.Canonical()
 	switch {
@@ -148,7 +146,6 @@ func (w *writer) refuse(r entry.Entry) error {
 	return nil
 }
 
-// flush compresses the open block and writes it to the file.
 func (w *writer) flush() error {
 	if w.next.Count == 0 {
 		return nil
@@ -161,8 +158,8 @@ func (w *writer) flush() error {
 	return w.write(stored)
 }
 
-// End writes the index of the open collection. c describes the collection; End returns c with its counts of objects,
-// bytes and blocks.
+// End writes the index of the open collection. It returns the description c with the counts of objects, bytes and
+// blocks.
 func (w *writer) End(c Collection) (Collection, error) {
 	if err := w.flush(); err != nil {
 		return c, err

@@ -122,7 +122,6 @@ func TestLargestRecords(t *testing.T) {
 	want.check(t, got)
 }
 
-// failing is a Writer that accepts the first n writes and fails all others.
 type failing struct{ n int }
 
 var errDisk = errors.New("the disk is full")

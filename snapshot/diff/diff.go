@@ -20,7 +20,7 @@ type Options struct {
 	Ignore []string
 }
 
-// Validate returns an error if a path cannot be parsed.
+// Validate returns an error if a path in o.Ignore cannot be parsed.
 func (o Options) Validate() error {
 	_, err := parsePaths(o.Ignore)
 	return err
@@ -35,20 +35,19 @@ const (
 	Removed Kind = "removed"
 	// Changed: the object has the same UID in both sources, and differs in a field that is not ignored.
 	Changed Kind = "changed"
-	// Replaced: both sources have an object of this name, with different UIDs: the object was deleted and created
-	// again.
+	// Replaced: both sources have an object of this name, but the object was deleted and created again (another UID).
 	Replaced Kind = "replaced"
 )
 
 // Change is one difference between the two compared sources. It is valid until the callback of Compare returns.
 type Change struct {
 	Kind Kind
-	// Collection is the collection in the second source, or in the first if the object was Removed. If only an overlap is
-	// compared, its Identity is Overlap.Scope. It is Sealed if either collection is.
+	// Collection is the collection in the second source, or, if the object was Removed, in the first. If only an overlap
+	// is compared, its Identity is Overlap.Scope. It is Sealed if either source's collection is.
 	Collection snapshot.Collection
 	Key        string
-	// Before and After are the two states of the object, without the ignored fields; nil if the object does not exist
-	// in that source, or its type is unknown.
+	// Before and After are the two states of the object, without the ignored fields; nil if that source lacks the object
+	// or its type is unknown.
 	Before, After *unstructured.Unstructured
 	// Patch is the JSON merge patch (RFC 7386) from Before to After. It is {} for equal objects, and for differences that
 	// a merge patch cannot express (a null field). It is nil for Added, Removed and unknown types.
@@ -58,8 +57,7 @@ type Change struct {
 // Report is the result of Compare: how many objects differ, and which collections were compared.
 type Report struct {
 	Added, Removed, Changed, Replaced, Same int
-	// OnlyInA and OnlyInB have the collections that exist in only one of the two sources. Their objects are not
-	// counted.
+	// OnlyInA and OnlyInB have the collections that only one source has. Their objects are not counted.
 	OnlyInA, OnlyInB []snapshot.Collection
 	// Overlaps has the pairs of collections of which only the common part was compared, because their scopes differ.
 	Overlaps []Overlap
@@ -72,9 +70,8 @@ func (r Report) Equal() bool {
 
 // Compare calls fn with each difference of b from a, in the order of b's collections and of keys. Collections are
 // matched by resource, namespace and selectors. A typed collection also matches an unstructured one: then null and
-// empty fields count as absent. The remaining collections are compared where they overlap (Overlap): for example one
-// namespace with all, or a selection with all objects. Compare holds a block of each source in memory. It returns an
-// error of fn.
+// empty fields count as absent. The remaining collections are compared where they overlap (Overlap), for example one
+// namespace with all. Compare holds a block of each source in memory. It returns an error of fn.
 func Compare(ctx context.Context, a, b snapshot.Source, o Options, fn func(Change) error) (Report, error) {
 	if o.Ignore == nil {
 		o.Ignore = DefaultIgnore()
@@ -113,7 +110,6 @@ func Compare(ctx context.Context, a, b snapshot.Source, o Options, fn func(Chang
 	return report, nil
 }
 
-// differ compares one pair of collections, one from each source.
 type differ struct {
 	a, b          *snapshot.Decoder
 	before, after snapshot.Collection
@@ -123,7 +119,7 @@ type differ struct {
 	report        *Report
 }
 
-// run merges the records of both collections by key, and reports the differences.
+// run merges the records of the two collections by key, and reports the differences.
 func (d *differ) run(ctx context.Context, p pair, a, b snapshot.Source) error {
 	left, stopLeft := pull(ctx, a, p.a.Identity)
 	defer stopLeft()
@@ -160,7 +156,6 @@ func (d *differ) run(ctx context.Context, p pair, a, b snapshot.Source) error {
 	return nil
 }
 
-// one reports an object that only one of the two sources has.
 func (d *differ) one(kind Kind, c snapshot.Collection, decoder *snapshot.Decoder, r entry.Entry) error {
 	change := Change{Kind: kind, Collection: c, Key: r.Key}
 	u, err := decoder.Decode(r)
@@ -180,7 +175,6 @@ func (d *differ) one(kind Kind, c snapshot.Collection, decoder *snapshot.Decoder
 	return d.fn(change)
 }
 
-// both compares the states of an object that both sources have.
 func (d *differ) both(l, r entry.Entry) error {
 	if l.UID == r.UID && l.Encoding == r.Encoding && !d.loose && bytes.Equal(l.Payload, r.Payload) {
 		d.report.Same++
@@ -209,7 +203,7 @@ func (d *differ) both(l, r entry.Entry) error {
 	return d.fn(change)
 }
 
-// compare decodes both states of an object, and creates the patch between them. same is true if they do not differ.
+// compare decodes the two states of an object, and creates the patch between them. same is true if they do not differ.
 func (d *differ) compare(l, r entry.Entry, change *Change) (same bool, err error) {
 	if change.Before, err = d.a.Decode(l); err != nil {
 		return false, err
@@ -238,8 +232,8 @@ func (d *differ) compare(l, r entry.Entry, change *Change) (same bool, err error
 	return false, nil
 }
 
-// prune removes null and empty fields from a JSON value, because typed and unstructured objects have them in different
-// places. It returns whether the value itself is empty.
+// prune removes null and empty fields from a JSON value, because typed and unstructured objects differ in these fields.
+// It returns whether the value itself is empty.
 func prune(v any) (empty bool) {
 	switch v := v.(type) {
 	case nil:

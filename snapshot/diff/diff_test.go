@@ -42,7 +42,6 @@ func drawObject(t *rapid.T, name string) map[string]any {
 	return object
 }
 
-// drawWidgets draws a collection.
 func drawWidgets(t *rapid.T) contentOf {
 	of := contentOf{collection: widgets()}
 	names := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "b", "c", "d", "e", "f"}), 0, 6, rapid.ID).Draw(t,
@@ -66,7 +65,6 @@ func memory(of ...contentOf) memorySource { return of }
 
 var errStopped = errors.New("stopped")
 
-// seen is one change that the model of Compare finds.
 type seen struct {
 	kind diff.Kind
 	key  string
@@ -154,7 +152,6 @@ func readObjects(t *rapid.T, src memorySource) map[string]map[string]any {
 	return out
 }
 
-// checkPatch checks that the patch turns Before into After.
 func checkPatch(t *rapid.T, c diff.Change) {
 	if c.Kind == diff.Added || c.Kind == diff.Removed {
 		if c.Patch != nil || (c.Before == nil) != (c.Kind == diff.Added) ||
@@ -193,8 +190,7 @@ func jsonEqual(a, b []byte) bool {
 	return reflect.DeepEqual(values[0], values[1])
 }
 
-// TestDiffAcrossRepresentations checks that a typed and an unstructured collection of the same objects are equal, and
-// that a changed object is reported.
+// TestDiffAcrossRepresentations checks that a typed and an unstructured collection of the same objects are equal.
 func TestDiffAcrossRepresentations(t *testing.T) {
 	texts := []string{
 		`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","namespace":"x","uid":"u","creationTimestamp":"2026-01-02T03:04:05Z","labels":{"l":"m"}},"spec":{"containers":[{"name":"c","resources":{"limits":{"cpu":"500m"}},"ports":[{"containerPort":80}]}],"terminationGracePeriodSeconds":30},"status":{"phase":"Running","podIP":"10.0.0.1"}}`,
@@ -281,8 +277,7 @@ func TestDiffOfUnknownTypes(t *testing.T) {
 	}
 }
 
-// TestDiffEnds checks that Compare ends with an error of its callback, of a source, or of records out of order. goleak
-// checks that no goroutine is left.
+// TestDiffEnds checks that Compare ends with an error of its callback, of a source, or of records out of order.
 func TestDiffEnds(t *testing.T) {
 	a, b := memory(contentOf{widgets(), nil}), memory(contentOf{widgets(), []entry.Entry{
 		recordOf(t, widgets(), `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"a"}}`),

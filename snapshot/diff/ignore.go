@@ -11,7 +11,6 @@ func DefaultIgnore() []string {
 	return []string{"metadata.managedFields", "metadata.resourceVersion", "metadata.generation"}
 }
 
-// paths has the ignored fields of objects. Each path is a list of field names.
 type paths [][]string
 
 func parsePaths(texts []string) (paths, error) {
@@ -67,7 +66,6 @@ func parsePath(text string) (path []string, ok bool) {
 	return path, len(path) > 0
 }
 
-// remove removes the ignored fields from an object.
 func (p paths) remove(object map[string]any) {
 	for _, path := range p {
 		removePath(object, path)

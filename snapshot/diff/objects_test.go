@@ -54,7 +54,6 @@ func recordOf(t testing.TB, c snapshot.Collection, text string) entry.Entry {
 		Payload: data}
 }
 
-// collectionOf returns a collection of a Kubernetes kind.
 func collectionOf(resource schema.GroupVersionResource, kind string, r entry.Representation) snapshot.Collection {
 	return snapshot.Collection{
 		Identity:        entry.Identity{GroupVersionResource: resource, Representation: r},
@@ -72,7 +71,6 @@ type contentOf struct {
 	records    []entry.Entry
 }
 
-// memorySource is a snapshot.Source whose collections are in memory.
 type memorySource []contentOf
 
 func (m memorySource) Collections(context.Context) (out []snapshot.Collection, err error) {

@@ -11,17 +11,16 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// pair is a collection of each source, to be compared. All objects are compared, or, if part is set, only those in
-// scope.
+// pair is a collection of each source, to be compared. If part is set, only the objects in scope are compared.
 type pair struct {
 	a, b  snapshot.Collection
 	scope entry.Identity
 	part  bool
 }
 
-// matchCollections pairs the collections of two sources: first those with equal identities, then a typed and an
-// unstructured collection of the same objects, then collections that overlap. No object is in two pairs. Collections
-// without a pair are added to the report.
+// matchCollections pairs the collections of two sources: first equal identities, then a typed and an unstructured
+// collection of the same objects, then collections that overlap. No object is in two pairs. Collections without a pair
+// are added to the report.
 func matchCollections(ctx context.Context, a, b snapshot.Source, report *Report) (pairs []pair, err error) {
 	inA, err := a.Collections(ctx)
 	if err != nil {
@@ -71,15 +70,14 @@ func matchCollections(ctx context.Context, a, b snapshot.Source, report *Report)
 	return pairs, nil
 }
 
-// sameScope reports whether the identities a and b differ at most in the representation of objects (typed or
-// unstructured).
+// sameScope reports whether the identities a and b differ at most in the representation (typed or unstructured).
 func sameScope(a, b entry.Identity) bool {
 	a.Representation = b.Representation
 	return a == b
 }
 
-// Overlap is the common part of two collections of different scopes. One has all namespaces or all objects, the other
-// only some.
+// Overlap is the common part of two collections of different scopes. Either A or B has all namespaces or all objects,
+// the other collection only some.
 type Overlap struct {
 	A, B snapshot.Collection
 	// Scope is the common part: the namespace and the selectors of the narrower collection.
@@ -138,13 +136,12 @@ func within(src snapshot.Source, c snapshot.Collection, scope entry.Identity) (s
 	return snapshot.Select(&only{src, c}, snapshot.SelectOptions{Filter: f})
 }
 
-// only is a Source with just one collection of another Source.
+// only is a Source with one collection of another Source.
 type only struct {
 	snapshot.Source
 	c snapshot.Collection
 }
 
-// Collections implements snapshot.Source: it returns the one collection.
 func (o *only) Collections(context.Context) ([]snapshot.Collection, error) {
 	return []snapshot.Collection{o.c}, nil
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/larder-dev/larder/snapshot/diff"
 )
 
-// podsOf returns a collection of pods of a namespace and selectors. Each pod is written as namespace/name=label.
+// podsOf returns a collection of pods, each written as namespace/name=label.
 func podsOf(t *testing.T, r entry.Representation, namespace, labels string, pods ...[2]string) contentOf {
 	t.Helper()
 	of := contentOf{collection: collectionOf(core("pods"), "Pod", r)}
@@ -90,7 +90,6 @@ func TestDiffOfOverlaps(t *testing.T) {
 	}
 }
 
-// TestOrderOfOverlaps checks that overlaps and equal collections are reported in the order of b's collections.
 func TestOrderOfOverlaps(t *testing.T) {
 	nodes := contentOf{collection: collectionOf(core("nodes"), "Node", entry.Unstructured)}
 	later := contentOf{collection: nodes.collection,
@@ -113,8 +112,8 @@ func TestOrderOfOverlaps(t *testing.T) {
 	}
 }
 
-// TestOverlapOfAbsentFields checks that no overlap is compared for a selector such as spec.unschedulable=false. The
-// server treats an absent boolean field as false, but the object does not say so.
+// TestOverlapOfAbsentFields checks that no overlap is compared for a selector such as spec.unschedulable=false: the
+// server treats an absent field as false, but the object does not say so.
 func TestOverlapOfAbsentFields(t *testing.T) {
 	all := contentOf{collection: collectionOf(core("nodes"), "Node", entry.Unstructured)}
 	all.records = append(all.records, recordOf(t, all.collection,

@@ -10,8 +10,8 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// pull returns an iterator over the records of a collection. A record that next returns is valid until the following
-// call of next. The caller must call stop.
+// pull returns an iterator over the records of a collection. A record is valid until the following call of next. The
+// caller must call stop.
 func pull(
 	ctx context.Context, src snapshot.Source, id entry.Identity,
 ) (next func() (r entry.Entry, ok bool, err error), stop func()) {

@@ -17,11 +17,9 @@ import (
 type Files interface {
 	// Open opens a file for random reads. The end of ctx also ends the reads.
 	Open(ctx context.Context, name string) (File, error)
-	// List returns the names and sizes of all files.
 	List(ctx context.Context) ([]Info, error)
 	// Put creates or replaces a file with the contents of r, in one step.
 	Put(ctx context.Context, name string, r io.ReadSeeker) error
-	// Remove removes a file.
 	Remove(ctx context.Context, name string) error
 }
 
@@ -39,17 +37,15 @@ type Info struct {
 	Size int64 // size of the file in bytes
 }
 
-// Scheme returns the Files for a URL. file is the name of the file in the URL. It is empty if the URL is a repository,
-// whose path ends in a slash.
+// Scheme returns the Files for a URL, and the name of the file in the URL. The name is empty if the URL is a
+// repository, whose path ends in a slash.
 type Scheme func(u *url.URL) (files Files, file string, err error)
 
 // ErrReadOnly: snapshots at an HTTP URL can only be read.
 var ErrReadOnly = errors.New("snapshots at an HTTP URL can only be read; write to the directory or bucket behind it")
 
-// directory implements Files for a directory on the local disk.
 type directory string
 
-// diskFile is an open file of a local directory.
 type diskFile struct {
 	*os.File
 	size int64
@@ -78,7 +74,7 @@ func (d directory) Open(_ context.Context, name string) (File, error) {
 func (d directory) List(context.Context) (all []Info, _ error) {
 	entries, err := os.ReadDir(string(d))
 	for _, e := range entries {
-		// Err is not nil if the file was removed meanwhile.
+		// Info fails if the file was removed meanwhile.
 		if info, err := e.Info(); err == nil && info.Mode().IsRegular() {
 			all = append(all, Info{e.Name(), info.Size()})
 		}
@@ -102,7 +98,7 @@ func (d directory) Remove(_ context.Context, name string) error {
 type web struct {
 	url    *url.URL
 	client Client
-	file   *url.URL // the URL of the only file, unchanged; nil for a repository
+	file   *url.URL // URL of the only file, unchanged; nil for a repository
 }
 
 func (w web) Open(ctx context.Context, name string) (File, error) {

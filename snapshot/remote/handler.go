@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Handler serves the repository in a directory, and no other file of the directory. So the URL of the handler is the
-// URL of a repository. It is meant for GET and HEAD.
+// Handler serves the repository in a directory, and no other file of the directory, for GET and HEAD. The URL of the
+// handler is the URL of a repository.
 func Handler(dir string) http.Handler { return handler(dir) }
 
 type handler string

@@ -11,7 +11,6 @@ type Keep struct {
 	Hourly, Daily, Weekly int
 }
 
-// choose returns for each snapshot, newest first, whether the policy keeps it.
 func (k Keep) choose(items []Item) []bool {
 	keeps := make([]bool, len(items))
 	for i := range items[:min(max(k.Last, 0), len(items))] {
@@ -19,13 +18,13 @@ func (k Keep) choose(items []Item) []bool {
 	}
 	newest(items, keeps, k.Hourly, func(t time.Time) time.Time { return t.Truncate(time.Hour) })
 	newest(items, keeps, k.Daily, func(t time.Time) time.Time { return t.Truncate(24 * time.Hour) })
-	// Weeks begin on Monday.
+	// Weeks begin on Monday, as Truncate counts from the year 1.
 	newest(items, keeps, k.Weekly, func(t time.Time) time.Time { return t.Truncate(7 * 24 * time.Hour) })
 	return keeps
 }
 
-// newest marks the newest snapshot of each span of time as kept, for at most the given number of spans. of returns the
-// start of a snapshot's span: its hour, day or week.
+// newest marks the newest snapshot of each hour, day or week as kept, for at most the given number of spans. of returns
+// the start of a snapshot's span.
 func newest(items []Item, keeps []bool, spans int, of func(time.Time) time.Time) {
 	var last time.Time
 	for i, it := range items {

@@ -13,8 +13,7 @@ import (
 	"github.com/larder-dev/larder/snapshot/remote"
 )
 
-// TestPlainHTTP checks that a snapshot over http is not used as a seed unless a signature is required. It is not even
-// requested (issue 37).
+// TestPlainHTTP checks that a seed over http is not even requested unless a signature is required (issue 37).
 func TestPlainHTTP(t *testing.T) {
 	requests := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

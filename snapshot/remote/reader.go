@@ -25,8 +25,8 @@ const (
 	slowFor   = 2 * time.Minute
 	// maxWhole bounds the size of a file on a server without range requests, in bytes.
 	maxWhole = 4 << 30
-	// pause is the wait before the third request of a failed read; it doubles with each further request, up to
-	// maxPause. The second request follows at once. Half of each wait is random.
+	// pause is the wait before the third request of a failed read; it doubles with each further request, up to maxPause.
+	// The second request follows at once. Half of each wait is random.
 	pause    = time.Second
 	maxPause = 20 * time.Second
 	// minRange and maxRange bound the range of a request, in bytes. Ranges start at minRange, and double while reads are
@@ -35,8 +35,7 @@ const (
 	maxRange = 8 << 20
 )
 
-// reader is an io.ReaderAt of the contents at a URL. It keeps one response open, and sequential reads, such as reading
-// a collection, continue it.
+// reader is an io.ReaderAt of the contents at a URL. It keeps one response open, which sequential reads continue.
 type reader struct {
 	ctx    context.Context
 	client Client
@@ -50,17 +49,17 @@ type reader struct {
 	rangeSize int64 // length of the last requested range; guarded by mu
 	next      int64 // offset of the end of the last response; guarded by mu
 	received  int64 // bytes received, without repeated ones; guarded by mu
-	// waited is the time that readers have waited for data since counted was set; clock is when it was last updated.
-	// Guarded by mu.
+	// waited is the time that readers have waited for data since counted was set; clock is when waited was last updated.
+	// mu guards them.
 	waited time.Duration
 	clock  time.Time
-	// Got is the number of bytes received, repeated ones included; counted is its value when waited was reset.
+	// got is the number of bytes received, repeated ones included; counted is its value when waited was reset. mu guards
+	// them.
 	got, counted int64
-	whole        *os.File // guarded by mu; a temporary file with all contents, from a server without range requests
-	small        []byte   // guarded by mu; all contents, if they fit into the first range
+	whole        *os.File // a temporary file with all contents, from a server without range requests; guarded by mu
+	small        []byte   // all contents, if they fit into the first range; guarded by mu
 }
 
-// body is an open HTTP response, which is being read.
 type body struct {
 	io.ReadCloser
 	at     int64 // file offset of the next byte
@@ -78,7 +77,7 @@ func (b *body) close() {
 // errChanged: the file at the URL has changed since the first response.
 var errChanged = errors.New("it was replaced while it was read")
 
-// OpenURL opens the file at an HTTP URL and reads it by ranges: see the package documentation. client may be nil; see
+// OpenURL opens the file at an HTTP URL and reads it by ranges; see the package documentation. client may be nil; see
 // Options.Client.
 func OpenURL(ctx context.Context, client Client, u *url.URL) (File, error) {
 	return openURL(ctx, client, u, maxWhole)
@@ -96,7 +95,6 @@ func openURL(ctx context.Context, client Client, u *url.URL, limit int64) (File,
 	return r, nil
 }
 
-// Size implements File.
 func (r *reader) Size() int64 { return r.size }
 
 // begin requests the first range of the file, and learns the file's size. A small file is read completely.
@@ -113,7 +111,6 @@ func (r *reader) begin() error {
 	return err
 }
 
-// ReadAt implements io.ReaderAt.
 func (r *reader) ReadAt(p []byte, off int64) (n int, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -128,7 +125,6 @@ func (r *reader) ReadAt(p []byte, off int64) (n int, err error) {
 	return r.readLocked(p, off)
 }
 
-// readLocked reads a range within the file, and repeats the request after failures.
 func (r *reader) readLocked(p []byte, off int64) (n int, err error) {
 	err = r.tryLocked(func() error {
 		for n < len(p) {
@@ -234,8 +230,8 @@ func plain(err error) error {
 // finalError is an error that no repeated request can remedy.
 type finalError struct{ error }
 
-// seekLocked makes the next read start at a file offset. It keeps the open response if that is already there, and
-// otherwise requests a new range of at least length bytes.
+// seekLocked makes the next read start at a file offset. If the open response is elsewhere, it requests a new range of
+// at least length bytes.
 func (r *reader) seekLocked(at, length int64) error {
 	switch {
 	case r.body != nil && r.body.at == at:
@@ -257,7 +253,6 @@ func (r *reader) dropLocked() {
 	}
 }
 
-// openLocked requests length bytes of the file from an offset.
 func (r *reader) openLocked(at, length int64) error {
 	ctx, cancel := context.WithCancel(r.ctx)
 	timer := time.AfterFunc(stall, cancel)
@@ -311,7 +306,7 @@ func (r *reader) openLocked(at, length int64) error {
 	}
 }
 
-// sizeOf returns the size of the whole file from a Content-Range that must begin at an offset.
+// sizeOf returns the size of the whole file from a Content-Range, which must begin at the offset at.
 func sizeOf(contentRange string, at int64) (int64, error) {
 	part, whole, ok := strings.Cut(strings.TrimPrefix(contentRange, "bytes "), "/")
 	first, _, _ := strings.Cut(part, "-")
@@ -360,7 +355,6 @@ func (p progress) Read(data []byte) (int, error) {
 	return n, err
 }
 
-// Close closes the open response.
 func (r *reader) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -371,7 +365,6 @@ func (r *reader) Close() error {
 	return discard(r.whole)
 }
 
-// discard closes and removes a file.
 func discard(f *os.File) error {
 	err := f.Close()
 	_ = os.Remove(f.Name()) // fails if keepLocked has removed the file already

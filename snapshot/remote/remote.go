@@ -42,7 +42,7 @@ type Options struct {
 var ErrPlainHTTP = errors.New("over http, without TLS, others can replace a snapshot that no signature protects " +
 	"(use https, or give the public key that has to have signed it)")
 
-// Seed returns the snapshot at a URL as a seed for informers. It is opened again for each informer. Seed fails with
+// Seed returns the snapshot at a URL as a seed for informers. Each informer opens it again. Seed fails with
 // ErrPlainHTTP for an http URL without Options.SignedBy.
 func Seed(from string, o Options) snapshot.Seed {
 	return func(ctx context.Context, _ time.Time) (*snapshot.File, error) {
@@ -75,7 +75,6 @@ func Open(ctx context.Context, from string, o Options) (*snapshot.File, error) {
 	return o.open(file, name)
 }
 
-// open opens the snapshot in a file of a Files. If that fails, it closes the file.
 func (o Options) open(file File, name string) (*snapshot.File, error) {
 	f, err := snapshot.NewFile(file, file.Size(),
 		snapshot.OpenOptions{Identities: o.Identities, SignedBy: o.SignedBy, MaxAge: o.MaxAge, Name: name})
@@ -85,14 +84,12 @@ func (o Options) open(file File, name string) (*snapshot.File, error) {
 	return f, nil
 }
 
-// location is the parsed URL of a snapshot or a repository.
 type location struct {
 	files Files
 	file  string // name of the file; empty for the newest snapshot
 	name  string // name of the files in messages; for a single file the URL of its directory
 }
 
-// parse parses the URL or path of a snapshot or a repository.
 func parse(from string, o Options) (location, error) {
 	if from == "" {
 		return location{}, errors.New("the URL of the snapshot is empty")
@@ -102,7 +99,7 @@ func parse(from string, o Options) (location, error) {
 	}
 	u, err := url.Parse(from)
 	if err != nil {
-		// err is not returned, because it quotes the URL, which may have credentials.
+		// The error of url.Parse is not returned, because it quotes the URL, which may have credentials.
 		return location{}, errors.New("the URL of the snapshot is malformed")
 	}
 	if u.Path == "" {
@@ -161,7 +158,6 @@ func redacted(u *url.URL) string {
 	return shown.String()
 }
 
-// open opens the snapshot, and returns its name for messages.
 func (p location) open(ctx context.Context) (file File, name string, err error) {
 	if p.file != "" {
 		file, err = bounded(ctx, p.files, p.file)
@@ -178,7 +174,7 @@ func (p location) open(ctx context.Context) (file File, name string, err error) 
 	if !errors.Is(err, fs.ErrNotExist) {
 		return file, p.nameOf(one), err
 	}
-	// The newest snapshot was replaced and removed meanwhile: try the next one.
+	// If the newest snapshot was replaced and removed meanwhile, its successor is opened.
 	if again, err := p.latest(ctx); err == nil && again != one {
 		one = again
 		file, err := bounded(ctx, p.files, one)
@@ -228,7 +224,6 @@ func (c canceled) Close() error {
 	return c.File.Close()
 }
 
-// nameOf returns the name of a file of the location, for messages.
 func (p location) nameOf(file string) string {
 	if p.name == "" || strings.HasSuffix(p.name, "/") || strings.HasSuffix(p.name, string(filepath.Separator)) ||
 		p.file != "" {
@@ -240,7 +235,6 @@ func (p location) nameOf(file string) string {
 // latestFile contains the name of the newest snapshot and a line feed.
 const latestFile = "latest"
 
-// latest returns the name of the newest snapshot.
 func (p location) latest(ctx context.Context) (string, error) {
 	f, err := bounded(ctx, p.files, latestFile)
 	if err != nil {

@@ -109,7 +109,6 @@ func (c *counting) Write(data []byte) (int, error) {
 
 func as(next http.Handler) http.Handler { return next }
 
-// read counts the objects of a snapshot.
 func read(ctx context.Context, f *snapshot.File) (n int, err error) {
 	err = f.Records(ctx, things, func(entry.Entry) error {
 		n++
@@ -138,8 +137,8 @@ func (c *cut) Write(data []byte) (int, error) {
 	return c.ResponseWriter.Write(data)
 }
 
-// TestLinks checks that a snapshot is read whole over a link that is cut often, from a server with transient errors,
-// and from a server without ranges. Opening it over a good link reads only a small part.
+// TestLinks reads snapshots over links that are cut often, from a server with transient errors, and from a server
+// without ranges. Opening over a good link must read only a small part.
 func TestLinks(t *testing.T) {
 	path, size := saved(t, 2000)
 	var failures atomic.Int64
@@ -289,7 +288,6 @@ func TestTooSlow(t *testing.T) {
 	})
 }
 
-// TestCanceled checks that a read ends with its context while the server hangs.
 func TestCanceled(t *testing.T) {
 	path, _ := saved(t, 2000)
 	n := 0

@@ -28,12 +28,10 @@ type Repository struct {
 
 // Item is a snapshot of a Repository.
 type Item struct {
-	// Name is the file name.
 	Name string
 	// Taken is the time in the name, in seconds: TakenAt, or the file's time if TakenAt was unknown or unreadable.
 	Taken time.Time
-	// Size is the size of the snapshot file in bytes.
-	Size int64
+	Size  int64
 	// Latest is true for the snapshot that readers of the repository's URL receive.
 	Latest bool
 	// Manifest describes the snapshot; Describe sets it. It is nil before, and if the snapshot could not be read (Err).
@@ -124,7 +122,7 @@ func (r *Repository) Push(ctx context.Context, f *os.File) (name string, err err
 	if _, err := whole.Seek(0, io.SeekStart); err != nil {
 		return "", err
 	}
-	// The same snapshot is there already: do not replace the file while others read it.
+	// If the repository has the snapshot already, its file is not replaced while others read it.
 	if there, err := bounded(ctx, r.at.files, name); err == nil {
 		size := there.Size()
 		if err := there.Close(); err == nil && size == info.Size() {
@@ -161,7 +159,7 @@ func (w watched) Read(data []byte) (int, error) {
 	return w.ReadSeeker.Read(data)
 }
 
-// takenAt returns the time of a snapshot, or the file's if it is unknown.
+// takenAt returns the time of a snapshot, or the file's modification time if that is unknown.
 func (r *Repository) takenAt(f *os.File, info fs.FileInfo) (time.Time, error) {
 	s, err := snapshot.NewFile(borrowed{diskFile{f, info.Size()}}, info.Size(),
 		snapshot.OpenOptions{Identities: r.o.Identities})
@@ -183,7 +181,7 @@ func (r *Repository) List(ctx context.Context) ([]Item, error) {
 	return items, err
 }
 
-// list returns the snapshots, and the error of reading which one is the latest.
+// list returns the snapshots, and the error of reading which snapshot is the latest.
 func (r *Repository) list(ctx context.Context) (items []Item, latestErr, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, requestTimeout, errRequestTimeout)
 	defer cancel()
@@ -208,7 +206,6 @@ func (r *Repository) list(ctx context.Context) (items []Item, latestErr, err err
 	return items, latestErr, nil
 }
 
-// maxOpen is the number of snapshots that Describe opens at the same time.
 const maxOpen = 8
 
 // Describe opens each snapshot, and sets Size, Manifest and Err of its Item. It fails if ctx ends.
@@ -239,9 +236,9 @@ func (r *Repository) Describe(ctx context.Context, items []Item) error {
 	return group.Wait()
 }
 
-// Prune removes the snapshots that the policy does not keep. It never removes the latest or the newest. It returns the
-// kept and the removed ones. If dry is true it removes nothing. A snapshot whose removal fails is in kept, and err has
-// the error.
+// Prune removes the snapshots that the policy does not keep, but never the latest or the newest. If dry is true it
+// removes nothing. It returns the kept and the removed snapshots. A snapshot whose removal fails is in kept, and err
+// has the error.
 func (r *Repository) Prune(ctx context.Context, keep Keep, dry bool) (kept, removed []Item, err error) {
 	if min(keep.Last, keep.Hourly, keep.Daily, keep.Weekly) < 0 {
 		return nil, nil, fmt.Errorf("prune %s: what is to be kept is negative: %+v", r.at.name, keep)
@@ -270,7 +267,6 @@ func (r *Repository) Prune(ctx context.Context, keep Keep, dry bool) (kept, remo
 	return kept, removed, errors.Join(err, ctx.Err())
 }
 
-// remove removes a file; a missing file is no error.
 func (r *Repository) remove(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, requestTimeout, errRequestTimeout)
 	defer cancel()
@@ -311,7 +307,7 @@ func Pull(ctx context.Context, from, path string, o Options) (name string, verif
 	return name, verified, nil
 }
 
-// base returns the last element of a name for messages.
+// base returns the last element of a snapshot's name for messages, which may be a URL or a path.
 func base(name string) string { return name[strings.LastIndexAny(name, "/:\\")+1:] }
 
 // borrowed is a file whose owner closes it: its Close does nothing.

@@ -56,8 +56,8 @@ func names(items []remote.Item) (all []string) {
 	return all
 }
 
-// TestRepository checks that pushed snapshots are listed newest first, and that readers get the last push, regardless
-// of its TakenAt. This holds for the directory and for a web server on it. Other files in the directory are ignored.
+// TestRepository checks that readers get the last push, regardless of its TakenAt, from a directory and from a web
+// server on it. Other files in the directory are ignored.
 func TestRepository(t *testing.T) {
 	path, _ := saved(t, 10)
 	dir := t.TempDir() + "/"
@@ -150,7 +150,7 @@ func TestPrune(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		keep remote.Keep
-		want []int // indexes of the kept snapshots in at
+		want []int
 	}{
 		{remote.Keep{}, []int{0}},
 		{remote.Keep{Last: 3}, []int{0, 1, 2}},
@@ -203,8 +203,8 @@ func TestPrune(t *testing.T) {
 	}
 }
 
-// TestPull checks that Pull copies a snapshot byte for byte and verifies it. A damaged snapshot, or one without the
-// required signature, leaves no file and replaces none.
+// TestPull checks that a damaged snapshot, or a snapshot without the required signature, leaves no file and replaces
+// none.
 func TestPull(t *testing.T) {
 	path, size := saved(t, 500)
 	public, private, err := minisign.GenerateKey(nil)
@@ -305,7 +305,6 @@ func TestNewestWhileRead(t *testing.T) {
 	}
 }
 
-// TestPrepare checks that Prepare creates a directory and its parents with mode 0700, and fails for a file.
 func TestPrepare(t *testing.T) {
 	dir := t.TempDir()
 	path, _ := saved(t, 1)

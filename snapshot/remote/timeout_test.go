@@ -42,7 +42,7 @@ type silentUpload struct{ silent }
 
 func (silentUpload) Open(context.Context, string) (remote.File, error) { return nil, os.ErrNotExist }
 
-// TestSilentServer checks that each operation on a server that never answers fails within minutes, with the reason.
+// TestSilentServer checks that each operation on a server that never answers fails within minutes.
 func TestSilentServer(t *testing.T) {
 	path, _ := saved(t, 1)
 	o := remote.Options{Schemes: map[string]remote.Scheme{
@@ -104,7 +104,6 @@ func TestSlowResponses(t *testing.T) {
 	})
 }
 
-// busy is a client that receives 429 (too many requests) until a given time.
 type busy struct {
 	trickle
 	until time.Time
@@ -118,8 +117,7 @@ func (b *busy) Do(r *http.Request) (*http.Response, error) {
 	return b.trickle.Do(r)
 }
 
-// TestBusy checks that requests to a server that answers 429 are repeated for a minute. If it stays busy, the read
-// fails.
+// TestBusy checks that requests to a server that answers 429 are repeated for a minute before the read fails.
 func TestBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u, err := url.Parse("https://cdn.example.com/x.larder")

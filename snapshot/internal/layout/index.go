@@ -10,17 +10,15 @@ type Block struct {
 	// First and Last are the keys of the block's first and last records. Count is the number of its records.
 	First, Last string
 	Count       int
-	// Size is the size of the block's records in bytes. Stored is the size of the block in the file, which is smaller
-	// if it is compressed.
+	// Size is the size of the records in bytes. Stored is their size in the file, which is smaller if the block is
+	// compressed.
 	Size, Stored int
 	// Digest is the SHA-256 of the block's bytes in the file.
 	Digest Digest
-	// Offset is the offset of the block in the file. The index does not contain it, because blocks follow each other
-	// without gaps.
+	// Offset is the offset of the block in the file. The index does not contain it, because blocks lie without gaps.
 	Offset int64
 }
 
-// AppendBlock appends the index entry of a block to dst.
 func AppendBlock(dst []byte, b Block) []byte {
 	dst = appendSized(appendSized(dst, b.First), b.Last)
 	for _, n := range []int{b.Count, b.Size, b.Stored} {

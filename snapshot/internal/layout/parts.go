@@ -11,14 +11,12 @@ import (
 // Version is the version of the snapshot file's format.
 const Version = 1
 
-// The magic numbers, sizes and limits of the format: snapshot/README.md explains them.
+// The magic numbers, sizes and limits of the format, which snapshot/README.md explains.
 const (
-	// Magic is the text at the start of a snapshot file.
 	Magic    = "\x89LARDER\n"
 	magicEnd = "\nREDRAL\x89"
 
-	idSize = 8
-	// DigestSize is the size of a SHA-256.
+	idSize     = 8
 	DigestSize = 32
 	// FooterSize is the size of the footer at the end of a snapshot file, in bytes.
 	FooterSize = 8 + 4 + idSize + DigestSize + 4 + len(magicEnd)
@@ -31,25 +29,23 @@ const (
 
 	// BlockTarget is the target size of the records in a block: the record that reaches this size is the block's last.
 	BlockTarget = 256 << 10
-	// MaxPart bounds the size of a block before compression (and so of a record), of the index of a collection, and of
-	// the catalog.
+	// MaxPart bounds the size of a block before compression (and so of a record), of a collection's index, and of the
+	// catalog.
 	MaxPart = 16 << 20
 	// MaxKey bounds the key of a record, in bytes.
 	MaxKey = 32 << 10
-	// MaxMark bounds each of the UID, the resourceVersion and the encoding of a record, in bytes.
+	// MaxMark bounds the UID, the resourceVersion and the encoding of a record, in bytes.
 	MaxMark = 1 << 10
 )
 
 var crcTable = crc32.MakeTable(crc32.Castagnoli)
 
-// Digest is a SHA-256.
 type Digest = [DigestSize]byte
 
-// ID is the random id of a snapshot file, in its prologue and its footer. A snapshot inside an object has another ID,
-// so its footer is not mistaken for the file's.
+// ID is the random id of a snapshot file, in its prologue and its footer. A snapshot that is stored inside an object
+// has another ID, so its footer is not mistaken for the file's.
 type ID [idSize]byte
 
-// NewID returns a random ID.
 func NewID() (id ID) {
 	_, _ = rand.Read(id[:]) // never fails, by the documentation of crypto/rand
 	return id
@@ -62,7 +58,6 @@ type Prologue struct {
 	Larder  string
 }
 
-// Append appends the encoded prologue to dst.
 func (p Prologue) Append(dst []byte) []byte {
 	start := len(dst)
 	dst = append(dst, Magic...)
@@ -73,7 +68,6 @@ func (p Prologue) Append(dst []byte) []byte {
 	return binary.BigEndian.AppendUint32(dst, crc32.Checksum(dst[start:], crcTable))
 }
 
-// Errors of ParsePrologue.
 var (
 	// ErrMagic: the data does not begin like a snapshot.
 	ErrMagic = errors.New("there is no magic number")
@@ -81,7 +75,7 @@ var (
 	ErrPrologue = errors.New("its first bytes are not what was written (checksum)")
 )
 
-// ParsePrologue parses the prologue at the start of data. data must have MaxPrologue bytes, or be the whole file if
+// ParsePrologue parses the prologue at the start of data, which must have MaxPrologue bytes, or be the whole file if
 // that is shorter. size is the size of the prologue.
 func ParsePrologue(data []byte) (p Prologue, size int, err error) {
 	if short := min(len(data), len(Magic)); short == 0 || string(data[:short]) != Magic[:short] {
@@ -110,7 +104,6 @@ type Footer struct {
 	Digest Digest
 }
 
-// Append appends the encoded footer, FooterSize bytes, to dst.
 func (f Footer) Append(dst []byte) []byte {
 	start := len(dst)
 	dst = binary.BigEndian.AppendUint64(dst, f.Catalog)
@@ -121,7 +114,6 @@ func (f Footer) Append(dst []byte) []byte {
 	return append(dst, magicEnd...)
 }
 
-// ParseFooter parses the last FooterSize bytes of a file. ok is false if they are not a footer.
 func ParseFooter(data []byte) (f Footer, ok bool) {
 	const sum = FooterSize - 4 - len(magicEnd)
 	if len(data) != FooterSize || !bytes.HasSuffix(data, []byte(magicEnd)) ||

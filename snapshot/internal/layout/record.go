@@ -7,8 +7,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// AppendRecord appends r to dst as it is stored in a block: key, UID, resourceVersion, encoding and payload, each
-// preceded by its length.
+// AppendRecord appends key, UID, resourceVersion, encoding and payload, each preceded by its length.
 func AppendRecord(dst []byte, r entry.Entry) []byte {
 	dst = appendSized(dst, r.Key)
 	dst = appendSized(dst, r.UID)
@@ -27,8 +26,7 @@ func LongestMark(r entry.Entry) int {
 	return max(len(r.UID), len(r.ResourceVersion), len(r.Encoding))
 }
 
-// CutRecord parses the first record of a block, and returns it and the rest of the block. Its payload is a slice of
-// data.
+// CutRecord parses the first record of a block, and returns the record and the rest. The payload is a slice of data.
 func CutRecord(data []byte) (r entry.Entry, rest []byte, ok bool) {
 	var key, uid, rv, encoding []byte
 	for _, field := range []*[]byte{&key, &uid, &rv, &encoding, &r.Payload} {
@@ -40,7 +38,7 @@ func CutRecord(data []byte) (r entry.Entry, rest []byte, ok bool) {
 	return r, data, true
 }
 
-// encodingName returns the name of an encoding as a string. Known encodings cause no allocation.
+// encodingName converts the name of an encoding to a string. Known encodings cause no allocation.
 func encodingName(b []byte) string {
 	switch string(b) {
 	case "msgpack":

@@ -15,7 +15,6 @@ type Compressor struct {
 	out     []byte
 }
 
-// NewCompressor returns a Compressor, whose tables take some MiB.
 func NewCompressor() (*Compressor, error) {
 	e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedDefault), zstd.WithEncoderConcurrency(1),
 		zstd.WithEncoderCRC(false), zstd.WithSingleSegment(true), zstd.WithLowerEncoderMem(true),
@@ -50,7 +49,6 @@ type Decompressor struct {
 	out     []byte
 }
 
-// NewDecompressor returns a Decompressor.
 func NewDecompressor() (*Decompressor, error) {
 	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
 		zstd.WithDecoderMaxMemory(MaxPart), zstd.WithDecoderMaxWindow(MaxPart), zstd.WithDecodeAllCapLimit(true))

@@ -33,7 +33,7 @@ import (
 const MediaType = "application/vnd.larder.snapshot.v1"
 
 const (
-	suffix = ".larder" // file names end in it; tags do not
+	suffix = ".larder" // file names end in .larder; tags do not
 	latest = "latest"  // name of the file, and of the tag, for the newest snapshot
 	// maxManifest bounds the size of an OCI manifest.
 	maxManifest = 1 << 20
@@ -134,7 +134,6 @@ func verified(f remote.File, layer ocispec.Descriptor) (_ remote.File, err error
 	return to, nil
 }
 
-// pinnedFile is a temporary file whose contents match the digest in the URL. Close removes it.
 type pinnedFile struct {
 	*os.File
 	size int64
@@ -154,12 +153,10 @@ func (h httpsOnly) RoundTrip(request *http.Request) (*http.Response, error) {
 	return h.RoundTripper.RoundTrip(request)
 }
 
-// inMemory is a file in memory.
 type inMemory struct{ *bytes.Reader }
 
 func (inMemory) Close() error { return nil }
 
-// layer returns the descriptor of the layer that is the snapshot, for a tag or digest.
 func (r *repository) layer(ctx context.Context, tag string) (ocispec.Descriptor, error) {
 	desc, body, err := r.repo.FetchReference(ctx, tag)
 	if err != nil {
@@ -181,7 +178,6 @@ func (r *repository) layer(ctx context.Context, tag string) (ocispec.Descriptor,
 	return m.Layers[0], nil
 }
 
-// List implements remote.Files. The sizes of the files are not known.
 func (r *repository) List(ctx context.Context) (all []remote.Info, err error) {
 	err = r.repo.Tags(ctx, "", func(tags []string) error {
 		for _, tag := range tags {
@@ -238,7 +234,6 @@ func describe(in io.ReadSeeker) (ocispec.Descriptor, error) {
 	return ocispec.Descriptor{MediaType: MediaType, Digest: h.Digest(), Size: size}, err
 }
 
-// Remove implements remote.Files: it deletes the manifest of the tag.
 func (r *repository) Remove(ctx context.Context, name string) error {
 	desc, err := r.repo.Resolve(ctx, strings.TrimSuffix(name, suffix))
 	if err != nil {

@@ -31,7 +31,6 @@ type registry struct {
 	redirect string // target of a redirect for requests of the layer; empty for no redirect
 }
 
-// newRegistry returns a registry with an undamaged snapshot.
 func newRegistry(t *testing.T) *registry {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "s.larder")
@@ -53,7 +52,6 @@ func newRegistry(t *testing.T) *registry {
 	return r
 }
 
-// empty is a snapshot.Source without collections.
 type empty struct{ snapshot.Source }
 
 func (empty) Collections(context.Context) ([]snapshot.Collection, error) { return nil, nil }
@@ -90,12 +88,12 @@ func open(t *testing.T, url string) error {
 	return err
 }
 
-// TestDigest checks that a layer whose size differs from the manifest is refused, and, for a URL with a digest, a layer
-// or manifest with other contents (issue 37).
+// TestDigest checks that a layer with another size than in the manifest is refused, and, for a URL with a digest, a
+// layer or manifest with other contents (issue 37).
 func TestDigest(t *testing.T) {
 	sound := newRegistry(t)
 	other := bytes.Clone(sound.blob)
-	// Alters the footer; without a check of the digest, snapshot.NewFile would refuse it with another error.
+	// Without a check of the digest, snapshot.NewFile would refuse the altered footer with another error.
 	other[len(other)-1]++
 	of := digest.FromBytes(sound.manifest).String()
 	for name, tt := range map[string]struct {

@@ -23,11 +23,11 @@ import (
 // expire earlier shorten it.
 const valid = 12 * time.Hour
 
-// part is the size of a part of a multipart upload: the minimum that S3 allows. A part is read into memory before it is
+// part is the size of a part of a multipart upload, the minimum that S3 allows. A part is read into memory before it is
 // sent.
 const part = 5 << 20
 
-// bucket implements remote.Files by the objects of a bucket whose keys begin with a prefix: empty, or with a final
+// bucket implements remote.Files by the objects of a bucket whose keys begin with a prefix, which is empty or ends in a
 // slash.
 type bucket struct {
 	client       *minio.Client
@@ -67,10 +67,8 @@ func Scheme(u *url.URL) (remote.Files, string, error) {
 	return New(client, u.Host, path[:at]), path[at:], nil
 }
 
-// aws is the default server.
 const aws = "s3.amazonaws.com"
 
-// endpoint returns the server's host and port from the environment.
 func endpoint() (host string, secure bool, err error) {
 	for _, name := range []string{"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"} {
 		text := os.Getenv(name)
@@ -86,7 +84,6 @@ func endpoint() (host string, secure bool, err error) {
 	return aws, true, nil
 }
 
-// Open implements remote.Files.
 func (b *bucket) Open(ctx context.Context, name string) (remote.File, error) {
 	u, err := b.client.PresignedGetObject(ctx, b.name, b.prefix+name, valid, nil)
 	if err != nil {
@@ -95,7 +92,6 @@ func (b *bucket) Open(ctx context.Context, name string) (remote.File, error) {
 	return remote.OpenURL(ctx, nil, u)
 }
 
-// List implements remote.Files.
 func (b *bucket) List(ctx context.Context) (all []remote.Info, err error) {
 	for o := range b.client.ListObjects(ctx, b.name, minio.ListObjectsOptions{Prefix: b.prefix}) {
 		if o.Err != nil {
@@ -107,7 +103,6 @@ func (b *bucket) List(ctx context.Context) (all []remote.Info, err error) {
 	return all, err
 }
 
-// Put implements remote.Files.
 func (b *bucket) Put(ctx context.Context, name string, r io.ReadSeeker) error {
 	size, err := r.Seek(0, io.SeekEnd)
 	if err != nil {
@@ -121,7 +116,6 @@ func (b *bucket) Put(ctx context.Context, name string, r io.ReadSeeker) error {
 	return plain(err)
 }
 
-// Remove implements remote.Files.
 func (b *bucket) Remove(ctx context.Context, name string) error {
 	return plain(b.client.RemoveObject(ctx, b.name, b.prefix+name, minio.RemoveObjectOptions{}))
 }
