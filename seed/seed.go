@@ -9,15 +9,14 @@ import (
 )
 
 type Source interface {
-	// Seed opens the contents for a Request; the package documentation has its promises. It must return soon after ctx has
-	// ended.
+	// Seed opens the contents for a Request; see the package's promises. It must return soon after ctx has ended.
 	Seed(ctx context.Context, want Request) (*Seed, error)
 }
 
 // Request describes the contents that an informer asks for.
 type Request struct {
 	Identity entry.Identity
-	// Cluster is the UID of the server's namespace kube-system.
+	// Cluster is the id of the server's cluster, as in entry.Attributes.ClusterID.
 	Cluster string
 	// Make constructs objects. Make.Takes reports whether it can do so for objects with a given entry.Attributes.Schema.
 	Make *codec.Sent

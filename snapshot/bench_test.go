@@ -13,8 +13,7 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// benchPods returns realistic pods. The three pods of a workload share values such as image and owner, so compression
-// ratios are realistic.
+// benchPods returns pods that compress realistically: the three pods of a workload share values such as the image.
 func benchPods(t testing.TB, n int, r entry.Representation) contentOf {
 	t.Helper()
 	random := rand.New(rand.NewPCG(1, 2))

@@ -77,8 +77,7 @@ func (d *Decoder) decodeExactly(r entry.Entry) (*unstructured.Unstructured, erro
 	return u, nil
 }
 
-// encode replaces the payload of r with the object u, in the payload's encoding. u comes from decodeExactly, possibly
-// changed.
+// encode replaces the payload of r with the object u, in the payload's encoding. u comes from decodeExactly.
 func (d *Decoder) encode(r *entry.Entry, u *unstructured.Unstructured) (err error) {
 	switch {
 	case r.Encoding == codec.EncodingProtobuf:

@@ -18,18 +18,16 @@
 // from there without a list. Filtered and redacted collections, which lack objects or fields, are listed first.
 // Secrets, and other collections that a store seals (Collection.Confidential), are written in plain text only on
 // request, both to a snapshot and to a store.
-//
-// A file gets its name in one step, once it is complete and synced. Until then it is called <name>.new-*; if the
-// process is killed, the next save or restore to the same name removes it. The copy of a store lies beside the store.
-// It is removed before the snapshot is written, or, where the system cannot remove an open file, after the save or by
-// the next open of the store. SaveStream keeps the stream in an encrypted file without a name.
+//  A file gets its name in one step, once it is complete and synced. Until then it is called <name>.new-*; if the
+// process is killed, the next save or restore to that name removes it. SaveStore's copy of a store lies beside the
+// store. Where the system cannot remove an open file, the copy is removed after the save, or by the next open of the
+// store.
 //
 // # Documents
 //
 // A snapshot also has documents: facts about the API server such as its version, groups, OpenAPI schemas, and the keys
-// of service accounts. README.md names them. A save, a restore and a save of part of a snapshot copy the documents that
-// describe the copied collections; a redaction leaves out the keys. A damaged document of a store is reported as left
-// out. A damaged document of a snapshot is an error. File.Documents and File.Document read them.
+// of service accounts. A save and a restore copy the documents that describe the copied collections; a redaction leaves
+// out the keys. A damaged document of a store is reported as left out. A damaged document of a snapshot is an error.
 //
 // # Records
 //
@@ -60,8 +58,8 @@
 // # Encryption
 //
 // With SaveOptions.Recipients a snapshot is encrypted while it is written, as an age file. Reading it needs
-// OpenOptions.Identities: without any, Open fails with ErrEncrypted; without a matching one, with ErrIdentity. Package
-// filippo.io/age makes recipients and identities. Random reads of an encrypted file decrypt 64 KiB at a time.
+// OpenOptions.Identities: without any, Open fails with ErrEncrypted; without a matching one, with ErrIdentity. Random
+// reads of an encrypted file decrypt 64 KiB at a time.
 //
 // # Concurrency
 //

@@ -81,19 +81,16 @@ func (e *DamageError) Unwrap() []error {
 	return []error{ErrDamaged}
 }
 
-// MissingError lists the damaged blocks of a collection. The File has returned the objects of all other blocks. It
-// wraps ErrDamaged.
+// MissingError lists the damaged blocks of a collection. It wraps ErrDamaged.
 type MissingError struct {
 	Collection string
-	// Damage has a DamageError for each damaged block, in the order of the file.
-	Damage []*DamageError
+	Damage     []*DamageError
 	// Objects is the number of missing objects. If Exact is false it is a lower bound: the index of the collection, which
 	// lists its blocks, is damaged.
 	Objects int
 	Exact   bool
 }
 
-// maxDamage is the number of blocks that the text of a MissingError names.
 const maxDamage = 20
 
 func (e *MissingError) Error() string {
@@ -125,8 +122,7 @@ func (e *MissingError) Unwrap() []error {
 	return all
 }
 
-// add records the loss of a block with this number of objects (0 for an index) if err is a DamageError. It returns any
-// other error unchanged.
+// add takes the loss of a block of so many objects (0 for an index) if err is a DamageError; other errors it returns.
 func (e *MissingError) add(err error, objects int) error {
 	var d *DamageError
 	if !errors.As(err, &d) {

@@ -22,7 +22,6 @@ import (
 
 // OpenOptions are the options of Open. The zero value works if the snapshot is not encrypted.
 type OpenOptions struct {
-	// Identities are tried in turn if the snapshot is encrypted.
 	Identities []age.Identity
 	// SignedBy has public keys, one of which must have signed the snapshot. Default: no signature is needed.
 	SignedBy []minisign.PublicKey
@@ -135,14 +134,13 @@ func (f *File) Records(ctx context.Context, id entry.Identity, fn func(entry.Ent
 	return f.scan(ctx, id, keyRange{}, fn)
 }
 
-// Namespace calls fn with the records of the objects in one namespace, like Records, but reads only the blocks whose
-// keys may be in that namespace.
+// Namespace is Records for the objects in one namespace. It reads only the blocks whose keys may be in that namespace.
 func (f *File) Namespace(ctx context.Context, id entry.Identity, namespace string, fn func(entry.Entry) error) error {
 	return f.scan(ctx, id, keyRange{prefix: namespace + "/"}, fn)
 }
 
-// RecordsAfter calls fn with the records whose keys begin with prefix and are greater than after, like Records, but
-// reads only the blocks that may contain such keys.
+// RecordsAfter is Records for the keys that begin with prefix and are greater than after. It reads only the blocks that
+// may contain such keys.
 func (f *File) RecordsAfter(
 	ctx context.Context, id entry.Identity, after, prefix string, fn func(entry.Entry) error,
 ) error {
@@ -170,11 +168,9 @@ func (k keyRange) has(key string) bool {
 	return strings.HasPrefix(key, k.prefix) && key > k.after && (!k.one || key == k.prefix)
 }
 
-// past reports whether key and all greater keys are behind the end of the range.
 func (k keyRange) past(key string) bool { return key > max(k.prefix, k.after) && !k.has(key) }
 
-// scan calls fn with the records in a key range. It skips damaged blocks, and returns a MissingError for them at the
-// end.
+// scan is Records for a range of keys.
 func (f *File) scan(ctx context.Context, id entry.Identity, k keyRange, fn func(entry.Entry) error) error {
 	n, ok := f.byID[id.ID()]
 	if !ok {
@@ -262,8 +258,7 @@ func (f *File) index(n int) ([]layout.Block, error) {
 	return blocks, nil
 }
 
-// block reads and verifies block i of collection n, and returns its records uncompressed. They are valid until buf is
-// used again.
+// block reads and verifies block i of collection n. The returned records are valid until buf is used again.
 func (f *File) block(buf *buffer, n, i int, b layout.Block) ([]byte, error) {
 	records, err := f.records(buf, n, b)
 	if d := new(DamageError); errors.As(err, &d) {

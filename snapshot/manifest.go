@@ -84,8 +84,7 @@ func (c Collection) Confidential() string {
 	return ""
 }
 
-// SecretsRedacted reports whether c has Secrets with values replaced by Redaction.Secrets. They may be written in plain
-// text.
+// SecretsRedacted reports whether Redaction.Secrets has replaced the values in c, so that plain text is allowed.
 func (c Collection) SecretsRedacted() bool {
 	return c.Identity.GroupResource() == secrets && slices.Contains(c.Redacted, redactedValues)
 }
@@ -106,8 +105,7 @@ type Manifest struct {
 	Documents []string
 }
 
-// collectionText is the JSON of a collection in the catalog. The member names are part of the format. Unknown members,
-// which later versions write, are ignored.
+// collectionText is the JSON of a collection in the catalog. Unknown members, which later versions write, are ignored.
 type collectionText struct {
 	Group          string `json:"group,omitempty"`
 	Version        string `json:"version"`
@@ -122,8 +120,7 @@ type collectionText struct {
 	entry.ResourceInfo
 	Collection
 
-	// Stored is the size of all blocks of the collection in the file, and Index the size of the index that follows, in
-	// bytes.
+	// Stored is the size of all blocks of the collection in the file, and Index the size of their index, in bytes.
 	Stored      int64  `json:"stored,omitempty"`
 	Index       int    `json:"index,omitempty"`
 	IndexDigest []byte `json:"indexDigest"`
@@ -141,16 +138,15 @@ func (t documentText) sizes() bool {
 	return 0 <= t.Stored && t.Stored <= t.Size && t.Size <= layout.MaxPart
 }
 
-// catalog describes all collections and documents of a snapshot, in JSON. It is near the end of the file: only the
-// signature, if any, and the footer follow it.
+// catalog describes all collections and documents of a snapshot, in JSON, near the end of the file.
 type catalog struct {
 	Header      Header           `json:"header"`
 	Collections []collectionText `json:"collections"`
 	Documents   []documentText   `json:"documents,omitempty"`
 }
 
-// maxDescribed bounds the bytes of the catalog's header and of one description. The other limits bound the numbers of
-// collections and documents.
+// maxDescribed bounds the number of collections, and of documents, in a catalog. maxHeader and maxDescription bound the
+// bytes of the header and of one description.
 const (
 	maxDescribed   = 16 << 10
 	maxHeader      = 4 << 20
@@ -168,8 +164,7 @@ func (t collectionText) counts() bool {
 		t.Bytes >= 0 && t.Bytes <= int64(t.Blocks)*layout.MaxPart
 }
 
-// trim drops empty names, columns without a name, and unused capacity of lists from the description, so that it takes
-// little more memory than its JSON.
+// trim drops empty names and unused capacity from the description, so that it takes little more memory than its JSON.
 func (t *collectionText) trim() {
 	for _, names := range []*[]string{&t.ShortNames, &t.Categories, &t.SelectableFields, &t.RequestedAs, &t.Filtered,
 		&t.Redacted} {

@@ -101,8 +101,7 @@ type catalogDecoder struct {
 	raw json.RawMessage
 }
 
-// object calls field with the name of each member of a JSON object; field reads the member's value. No data may follow
-// the object.
+// object calls field for each member of a JSON object, to read the member's value. No data may follow the object.
 func (d *catalogDecoder) object(field func(name string) error) error {
 	if err := d.token(json.Delim('{')); err != nil {
 		return err
@@ -166,8 +165,7 @@ func (d *catalogDecoder) value(to any, atMost int) error {
 	return json.Unmarshal(d.raw, to)
 }
 
-// footer reads the footer at the end of the file. It must have the id of the prologue, and offsets that fit the file's
-// size.
+// footer reads the footer at the end of the file. Its id must be the prologue's, and its offsets must fit the file.
 func (f *File) footer(id layout.ID, size int64) (layout.Footer, error) {
 	cut := &DamageError{Block: -1, Offset: f.size,
 		Reason: "its end is missing: it was cut short, or is still being written"}
@@ -213,8 +211,7 @@ func (f *File) collection(t collectionText, begin, end int64) (int64, error) {
 	return p.end, nil
 }
 
-// documentAt adds a document of the catalog to f, and returns the offset of the document's end, which must not exceed
-// end.
+// documentAt adds a document of the catalog, which must end at or before offset end, and returns the offset of its end.
 func (f *File) documentAt(t documentText, begin, end int64) (int64, error) {
 	_, twice := f.documents[t.Name]
 	switch {

@@ -28,8 +28,7 @@ const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 // kubectl.kubernetes.io/last-applied-configuration, a copy of the object, is redacted with any values of its resource.
 // The same holds for objects within the object.
 type Redaction struct {
-	// Secrets and ConfigMaps say whether the values in data, stringData and binaryData of these kinds are redacted. The
-	// keys of the values stay.
+	// Secrets and ConfigMaps redact the values in data, stringData and binaryData of these kinds. Their keys stay.
 	Secrets    bool `json:"secrets,omitempty"`
 	ConfigMaps bool `json:"configMaps,omitempty"`
 	// Annotations has patterns of the annotations whose values are redacted, also in pod templates and the like.
@@ -104,8 +103,7 @@ func (r redaction) record(d *Decoder, rec *entry.Entry) error {
 	return nil
 }
 
-// compilePatterns returns one expression that matches a text if any of the patterns with * and ? does; nil without
-// patterns.
+// compilePatterns returns one expression for all patterns with * and ?; nil without patterns.
 func compilePatterns(patterns []string) (*regexp.Regexp, error) {
 	if len(patterns) == 0 {
 		return nil, nil
@@ -137,8 +135,7 @@ func (r redaction) apply(object map[string]any) (changed bool) {
 	return changed
 }
 
-// walk redacts the annotations and environment variables in a JSON value, at any depth. It returns whether it changed
-// the value.
+// walk redacts annotations and environment variables at any depth of a JSON value. It returns whether v changed.
 func (r redaction) walk(v any) (changed bool) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -216,8 +213,7 @@ func redactValues(object map[string]any, field, replacement string) (changed boo
 	return changed
 }
 
-// redactAt replaces the value with that name in a map. It returns whether it changed the map: not if the value is
-// absent or null, or equals the replacement.
+// redactAt replaces a value in a map. It returns false if the value is absent or null, or equals the replacement.
 func redactAt(m map[string]any, name, replacement string) bool {
 	v, ok := m[name]
 	if !ok || v == any(replacement) || v == nil {

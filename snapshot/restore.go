@@ -16,7 +16,6 @@ import (
 
 // RestoreOptions are the options of Restore. The zero value works if the snapshot is not encrypted.
 type RestoreOptions struct {
-	// Identities are tried in turn if the snapshot is encrypted.
 	Identities []age.Identity
 	// SignedBy has public keys, one of which must have signed the snapshot (OpenOptions.SignedBy). Default: no signature
 	// is needed, and the keys of service accounts are not restored. Otherwise the author of a snapshot could sign tokens
@@ -24,13 +23,11 @@ type RestoreOptions struct {
 	SignedBy []minisign.PublicKey
 	// Secrets restores Secrets and other sealed collections even to a store that does not seal them. Default: that store
 	// gets redacted Secrets only. A store with keys seals the kinds that the saved store sealed.
-	Secrets bool
-	// Import has the options of the store that Restore creates.
+	Secrets  bool
 	Import   store.ImportOptions
 	Progress func(Progress)
 }
 
-// Restored is the result of Restore.
 type Restored struct {
 	// Collections are the restored collections. An informer lists a collection with MustRelist set before it is synced.
 	Collections []Collection
@@ -171,8 +168,7 @@ func (j *restoring) collection(ctx context.Context, c Collection) error {
 	return nil
 }
 
-// redacted reports whether a redaction has changed objects of the collection, in this snapshot or before an earlier
-// restore.
+// redacted reports whether a redaction has changed objects, in this snapshot or before an earlier restore.
 func redacted(c Collection) bool {
 	return len(c.Redacted) > 0 || strings.HasPrefix(c.Attributes.Transform, redactedTransform)
 }

@@ -33,19 +33,16 @@ type SaveOptions struct {
 	// Documents are the documents about the server that SaveServer saves, by name: README.md names them. Other saves copy
 	// the documents of the store or snapshot. May be nil.
 	Documents map[string][]byte
-	// KeepExisting makes a save to a path fail with fs.ErrExist if a file exists, even if it appears during the save.
-	// Default: the file is replaced.
+	// KeepExisting makes a save to a path fail with fs.ErrExist if a file is there or appears. Default: it is replaced.
 	KeepExisting bool
-	// Accept receives the result of a save to a path before the file gets its name. Its error fails the save, which then
-	// leaves nothing. May be nil.
+	// Accept receives the result of a save to a path before the file gets its name. Its error fails the save. May be nil.
 	Accept   func(Saved) error
 	Progress func(Progress)
 
 	pageSize int64 // number of objects in a page of a live server's list, for tests; 0 means the constant listPage
 }
 
-// Progress is the progress of a save or a restore. The goroutine of the save or restore reports it every 256 objects
-// and at the end of each collection.
+// Progress is the progress of a save or restore, which reports it every 256 objects and after each collection.
 type Progress struct {
 	// Collection is the collection that is being saved or restored; zero before the first and after the last collection.
 	Collection entry.Identity
@@ -55,7 +52,6 @@ type Progress struct {
 	Bytes                 int64
 }
 
-// Saved is the result of a save.
 type Saved struct {
 	Collections []Collection
 	Objects     int
@@ -97,8 +93,7 @@ func SaveStore(ctx context.Context, st *store.Store, path string, o SaveOptions)
 	return saveAt(path, o, func(f *os.File) (Saved, error) { return SaveStoreTo(ctx, st, f, o) })
 }
 
-// SaveStoreTo is SaveStore to a stream, which it neither closes nor syncs. After an error, the stream is not a
-// snapshot. SaveStream stores the stream in a file.
+// SaveStoreTo is SaveStore to a stream, which it does not close or sync. After an error the stream is no snapshot.
 func SaveStoreTo(ctx context.Context, st *store.Store, w io.Writer, o SaveOptions) (Saved, error) {
 	name, err := st.CopyFile(ctx)
 	if err != nil {

@@ -18,8 +18,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// childMode is the environment variable that makes the test binary a child process that saves or restores until it is
-// killed.
+// childMode is the environment variable that selects the function of a child process that a test will kill.
 const childMode = "LARDER_SNAPSHOT_TEST_CHILD"
 
 func child() int {

@@ -49,8 +49,7 @@ func (l *changeLog) replay(objects int, rv string) (map[string]string, error) {
 	return state, nil
 }
 
-// TestSaveHotIsExact checks that snapshots taken under 1,000 changes a second have exactly the state of their
-// resourceVersion.
+// TestSaveHotIsExact checks snapshots taken under 1,000 changes a second against the state of their resourceVersion.
 func TestSaveHotIsExact(t *testing.T) {
 	const objects = 2000
 	dir := t.TempDir()

@@ -36,8 +36,7 @@ func saveAt(path string, o SaveOptions, write func(*os.File) (Saved, error)) (sa
 	return saved, nil
 }
 
-// Replaceable returns an error if path has anything but a snapshot or an empty file, for example a store, even a
-// damaged one. A save replaces no other file.
+// Replaceable returns an error if path has anything but a snapshot or an empty file: a save replaces no other file.
 func Replaceable(path string) error {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Mode().IsRegular() && info.Size() == 0 {

@@ -17,8 +17,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestSaveAndRestore checks that a restored store equals the saved store: open or closed, file or stream, encrypted or
-// not.
+// TestSaveAndRestore compares restored stores with stores saved open or closed, to a file or stream, encrypted or not.
 func TestSaveAndRestore(t *testing.T) {
 	key, err := age.GenerateX25519Identity()
 	if err != nil {

@@ -106,8 +106,7 @@ func TestScopeFromKeys(t *testing.T) {
 	}
 }
 
-// TestTakesByScope checks that a filter by namespace accepts an empty collection unless a server has described its
-// resource as cluster-scoped.
+// TestTakesByScope checks that only a server's description of the resource excludes an empty collection.
 func TestTakesByScope(t *testing.T) {
 	some := snapshot.Filter{Namespaces: []string{"a"}}
 	of := func(r entry.ResourceInfo, objects int) snapshot.Collection {

@@ -105,8 +105,7 @@ func (f *File) taken(c Collection) time.Time {
 	return c.LastContact
 }
 
-// narrower returns the reason why a collection with identity has may lack objects that identity want covers; "" for
-// none.
+// narrower returns why a collection with identity has may lack objects that identity want covers; "" for none.
 func narrower(has, want entry.Identity) string {
 	switch {
 	case has.Namespace != "" && has.Namespace != want.Namespace:
@@ -144,8 +143,7 @@ func narrower(has, want entry.Identity) string {
 	return ""
 }
 
-// serverFields are field selectors that only the server can evaluate, because objects lack the field or have it in
-// another form.
+// serverFields are field selectors that only the server can evaluate, because objects lack the field.
 var serverFields = []string{"source", "status.successful", "spec.hostNetwork", "spec.unschedulable"}
 
 // seedOf returns a seed with those objects of a collection that the request covers, in the requested representation.
@@ -204,8 +202,7 @@ func narrowing(c Collection, want entry.Identity, d *Decoder) (func(entry.Entry)
 	return query.Query{Labels: ls, Fields: fs}.ForEntries(d.view), nil
 }
 
-// converted returns the object of a record in the form in which a server would have sent it: undecoded, in protobuf or
-// JSON.
+// converted returns the object of a record as a server would have sent it: undecoded, in protobuf or JSON.
 func converted(d *Decoder, r entry.Entry, of metav1.TypeMeta, sent *codec.Sent) (*entry.Undecoded, error) {
 	if r.Encoding == codec.EncodingProtobuf {
 		message, err := codec.Message(r.Payload)

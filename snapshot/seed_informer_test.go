@@ -15,8 +15,7 @@ import (
 	"github.com/larder-dev/larder/seed"
 )
 
-// TestSeedOfAnotherSchema checks that the objects of a seed are listed again if the schema of their resource has
-// changed (issue 37).
+// TestSeedOfAnotherSchema checks that a seed of another schema of the resource is listed again (issue 37).
 func TestSeedOfAnotherSchema(t *testing.T) {
 	t.Parallel()
 	s := newSeeds(t)

@@ -73,8 +73,7 @@ func TestListAfterPartOfARewoundSeed(t *testing.T) {
 	wantServerState(t, s, i)
 }
 
-// defaulting changes bodies in the server's answers without their resourceVersions once on is true, like a changed
-// default of a field.
+// defaulting changes bodies, but not resourceVersions, in the server's answers, like a changed default of a field.
 type defaulting struct {
 	next http.RoundTripper
 	on   *atomic.Bool

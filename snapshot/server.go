@@ -74,7 +74,6 @@ type liveSource struct {
 	documents facts.Memory
 }
 
-// liveList is one collection of a live server, and the state of its list.
 type liveList struct {
 	Listing
 	codec   codec.Codec
@@ -133,7 +132,6 @@ func (s *liveSource) Records(ctx context.Context, id entry.Identity, fn func(ent
 	return nil
 }
 
-// withState returns collection c with the resourceVersion and the time of its list.
 func (s *liveSource) withState(c Collection) Collection {
 	l := s.byID[c.Identity.ID()]
 	c.LastContact = l.at

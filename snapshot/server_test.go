@@ -98,8 +98,7 @@ func servedState(srv *fakeapi.Server, resource string) map[string]string {
 	return state
 }
 
-// TestSaveServer checks that each collection is saved in the state of its resourceVersion, although the server changes
-// between pages.
+// TestSaveServer checks that each collection is saved at its resourceVersion, although objects change between pages.
 func TestSaveServer(t *testing.T) {
 	srv := startServer(t)
 	lists := listings(t, srv)

@@ -25,8 +25,7 @@ func signingKey(t *testing.T) (minisign.PublicKey, *minisign.PrivateKey) {
 	return public, &private
 }
 
-// TestSigned checks that Open with SignedBy refuses a snapshot without a signature, or with another key's or
-// snapshot's.
+// TestSigned checks that Open with SignedBy refuses a missing signature, and that of another key or snapshot.
 func TestSigned(t *testing.T) {
 	public, private := signingKey(t)
 	other, _ := signingKey(t)

@@ -11,8 +11,7 @@ import (
 	"github.com/larder-dev/larder/snapshot/internal/layout"
 )
 
-// Is reports whether the file at path is a regular file that begins like a snapshot or an age file, armored or not.
-// Open may still fail.
+// Is reports whether path is a regular file that begins like a snapshot or an age file. Open may still fail.
 func Is(path string) (bool, error) {
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() { // only a regular file is opened: opening a pipe can block forever

@@ -57,8 +57,7 @@ func (s storeSource) Collections(ctx context.Context) ([]Collection, error) {
 // RelistLeftOut is the MustRelist of a copied collection whose store left out objects, as after an encoding error.
 const RelistLeftOut = "objects were left out of the store"
 
-// mustRelist returns the reason why a copy of the collection cannot be resumed, or "". A copy lacks the list of objects
-// that the store left out.
+// mustRelist returns the reason why a copy of the collection cannot be resumed: a copy lacks Info.LeftOut.
 func mustRelist(info entry.Info) string {
 	if info.MustRelist == "" && (len(info.LeftOut) > 0 || info.LeftOutMore) {
 		return RelistLeftOut

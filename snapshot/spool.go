@@ -19,7 +19,6 @@ type spool struct {
 	named bool
 }
 
-// newSpool creates the temporary file in the directory of the named file.
 func newSpool(name string) (*spool, error) {
 	key, err := age.GenerateX25519Identity()
 	if err != nil {
@@ -40,8 +39,7 @@ func newSpool(name string) (*spool, error) {
 
 func (s *spool) Write(p []byte) (int, error) { return s.sealed.Write(p) }
 
-// open returns the complete snapshot for reading. Write must not be called afterwards. The File is valid until the
-// spool is closed.
+// open returns the complete snapshot for reading, until the spool is closed. Write must not be called afterwards.
 func (s *spool) open() (*File, error) {
 	if err := s.sealed.Close(); err != nil {
 		return nil, err

@@ -17,12 +17,10 @@ import (
 	"github.com/larder-dev/larder/snapshot/internal/layout"
 )
 
-// writerOptions are the options of newWriter. The zero value works.
 type writerOptions struct {
 	// Recipients are the age recipients for whom the snapshot is encrypted. Empty: it is not encrypted.
 	Recipients []age.Recipient
-	// Key signs the snapshot. With nil the snapshot is not signed.
-	Key *minisign.PrivateKey
+	Key        *minisign.PrivateKey
 
 	id      layout.ID // random id of the file, set only by tests; zero means a new random id
 	block   int       // size at which a block is closed, set only by tests; zero means layout.BlockTarget
@@ -158,8 +156,7 @@ func (w *writer) flush() error {
 	return w.write(stored)
 }
 
-// End writes the index of the open collection. It returns the description c with the counts of objects, bytes and
-// blocks.
+// End writes the index of the open collection. It returns c with the counts of objects, bytes and blocks.
 func (w *writer) End(c Collection) (Collection, error) {
 	if err := w.flush(); err != nil {
 		return c, err

@@ -119,7 +119,6 @@ type differ struct {
 	report        *Report
 }
 
-// run merges the records of the two collections by key, and reports the differences.
 func (d *differ) run(ctx context.Context, p pair, a, b snapshot.Source) error {
 	left, stopLeft := pull(ctx, a, p.a.Identity)
 	defer stopLeft()

@@ -136,7 +136,6 @@ func within(src snapshot.Source, c snapshot.Collection, scope entry.Identity) (s
 	return snapshot.Select(&only{src, c}, snapshot.SelectOptions{Filter: f})
 }
 
-// only is a Source with one collection of another Source.
 type only struct {
 	snapshot.Source
 	c snapshot.Collection

@@ -10,8 +10,7 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// pull returns an iterator over the records of a collection. A record is valid until the following call of next. The
-// caller must call stop.
+// pull returns an iterator over records, which are valid until the following call of next. The caller must call stop.
 func pull(
 	ctx context.Context, src snapshot.Source, id entry.Identity,
 ) (next func() (r entry.Entry, ok bool, err error), stop func()) {

@@ -27,18 +27,16 @@ type Files interface {
 type File interface {
 	io.ReaderAt
 	io.Closer
-	// Size returns the size in bytes.
 	Size() int64
 }
 
-// Info describes a file of a Files.
+// Info has the name and the size in bytes of a file of a Files.
 type Info struct {
 	Name string
 	Size int64 // size of the file in bytes
 }
 
-// Scheme returns the Files for a URL, and the name of the file in the URL. The name is empty if the URL is a
-// repository, whose path ends in a slash.
+// Scheme returns the Files for a URL, and the name of the file in the URL; "" for a repository (path ends in a slash).
 type Scheme func(u *url.URL) (files Files, file string, err error)
 
 // ErrReadOnly: snapshots at an HTTP URL can only be read.

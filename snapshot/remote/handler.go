@@ -9,8 +9,7 @@ import (
 	"strings"
 )
 
-// Handler serves the repository in a directory, and no other file of the directory, for GET and HEAD. The URL of the
-// handler is the URL of a repository.
+// Handler serves the repository in a directory, and no other files, for GET and HEAD, at the root of its URL.
 func Handler(dir string) http.Handler { return handler(dir) }
 
 type handler string

@@ -4,7 +4,6 @@ import "time"
 
 // Keep is a retention policy for a repository: it keeps each snapshot that any of its fields selects.
 type Keep struct {
-	// Last is the number of newest snapshots that are kept.
 	Last int
 	// Hourly, Daily and Weekly are numbers of hours, days and weeks (in UTC) whose newest snapshot is kept. Hours, days
 	// and weeks without a snapshot do not count.
@@ -23,8 +22,7 @@ func (k Keep) choose(items []Item) []bool {
 	return keeps
 }
 
-// newest marks the newest snapshot of each hour, day or week as kept, for at most the given number of spans. of returns
-// the start of a snapshot's span.
+// newest marks the newest snapshot of each span as kept, for so many spans. of returns the hour, day or week of a time.
 func newest(items []Item, keeps []bool, spans int, of func(time.Time) time.Time) {
 	var last time.Time
 	for i, it := range items {

@@ -49,12 +49,10 @@ type reader struct {
 	rangeSize int64 // length of the last requested range; guarded by mu
 	next      int64 // offset of the end of the last response; guarded by mu
 	received  int64 // bytes received, without repeated ones; guarded by mu
-	// waited is the time that readers have waited for data since counted was set; clock is when waited was last updated.
-	// mu guards them.
+	// waited is the time of waiting for data since counted was set; clock is when waited was updated. mu guards them.
 	waited time.Duration
 	clock  time.Time
-	// got is the number of bytes received, repeated ones included; counted is its value when waited was reset. mu guards
-	// them.
+	// got is the number of received bytes, repeated ones included; counted is got when waited was reset. mu guards them.
 	got, counted int64
 	whole        *os.File // a temporary file with all contents, from a server without range requests; guarded by mu
 	small        []byte   // all contents, if they fit into the first range; guarded by mu
@@ -77,8 +75,7 @@ func (b *body) close() {
 // errChanged: the file at the URL has changed since the first response.
 var errChanged = errors.New("it was replaced while it was read")
 
-// OpenURL opens the file at an HTTP URL and reads it by ranges; see the package documentation. client may be nil; see
-// Options.Client.
+// OpenURL opens the file at an HTTP URL and reads it by ranges. client may be nil; see Options.Client.
 func OpenURL(ctx context.Context, client Client, u *url.URL) (File, error) {
 	return openURL(ctx, client, u, maxWhole)
 }
@@ -230,8 +227,7 @@ func plain(err error) error {
 // finalError is an error that no repeated request can remedy.
 type finalError struct{ error }
 
-// seekLocked makes the next read start at a file offset. If the open response is elsewhere, it requests a new range of
-// at least length bytes.
+// seekLocked makes the next read start at a file offset. A new range, if needed, has at least length bytes.
 func (r *reader) seekLocked(at, length int64) error {
 	switch {
 	case r.body != nil && r.body.at == at:
@@ -338,7 +334,6 @@ func (r *reader) keepLocked(b *body) error {
 	return nil
 }
 
-// progress reads the body of a response, and fails once the link is too slow.
 type progress struct {
 	body *body
 	r    *reader

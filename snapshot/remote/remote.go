@@ -24,7 +24,6 @@ import (
 
 // Options are the options of the functions that take a URL. The zero value works for https, http, file and paths.
 type Options struct {
-	// Identities are tried in turn if the snapshot is encrypted.
 	Identities []age.Identity
 	// SignedBy has public keys, one of which must have signed the snapshot. Default: no signature is needed.
 	SignedBy []minisign.PublicKey
@@ -37,8 +36,7 @@ type Options struct {
 	Schemes map[string]Scheme
 }
 
-// ErrPlainHTTP: the URL of a seed is http, and no signature is required. Anyone on the network path could replace the
-// seed.
+// ErrPlainHTTP: the URL of a seed is http, and no signature is required, so anyone on the network could replace it.
 var ErrPlainHTTP = errors.New("over http, without TLS, others can replace a snapshot that no signature protects " +
 	"(use https, or give the public key that has to have signed it)")
 

@@ -174,14 +174,13 @@ func (r *Repository) takenAt(f *os.File, info fs.FileInfo) (time.Time, error) {
 	return s.Manifest().TakenAt, nil
 }
 
-// List returns the snapshots of the repository, newest first. If it is unknown which one is the latest, no Item has
-// Latest set.
+// List returns the snapshots of the repository, newest first. If the latest is unknown, no Item has Latest set.
 func (r *Repository) List(ctx context.Context) ([]Item, error) {
 	items, _, err := r.list(ctx)
 	return items, err
 }
 
-// list returns the snapshots, and the error of reading which snapshot is the latest.
+// list is List, but also returns the error of reading which snapshot is the latest.
 func (r *Repository) list(ctx context.Context) (items []Item, latestErr, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, requestTimeout, errRequestTimeout)
 	defer cancel()

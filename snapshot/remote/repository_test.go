@@ -203,8 +203,7 @@ func TestPrune(t *testing.T) {
 	}
 }
 
-// TestPull checks that a damaged snapshot, or a snapshot without the required signature, leaves no file and replaces
-// none.
+// TestPull checks that a damaged snapshot, or one without the required signature, leaves and replaces no file.
 func TestPull(t *testing.T) {
 	path, size := saved(t, 500)
 	public, private, err := minisign.GenerateKey(nil)

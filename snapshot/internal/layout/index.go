@@ -10,8 +10,7 @@ type Block struct {
 	// First and Last are the keys of the block's first and last records. Count is the number of its records.
 	First, Last string
 	Count       int
-	// Size is the size of the records in bytes. Stored is their size in the file, which is smaller if the block is
-	// compressed.
+	// Size is the size of the records in bytes. Stored is their size in the file, which compression makes smaller.
 	Size, Stored int
 	// Digest is the SHA-256 of the block's bytes in the file.
 	Digest Digest
@@ -27,8 +26,7 @@ func AppendBlock(dst []byte, b Block) []byte {
 	return append(dst, b.Digest[:]...)
 }
 
-// ParseIndex parses the index of a collection whose blocks fill the file from begin to end. wrong describes a defect of
-// the index; "" for none.
+// ParseIndex parses the index of a collection whose blocks fill the file from begin to end. wrong describes a defect.
 func ParseIndex(data []byte, begin, end int64) (blocks []Block, wrong string) {
 	last := ""
 	for len(data) > 0 {

@@ -8,7 +8,6 @@ import (
 	"hash/crc32"
 )
 
-// Version is the version of the snapshot file's format.
 const Version = 1
 
 // The magic numbers, sizes and limits of the format, which snapshot/README.md explains.
@@ -18,10 +17,8 @@ const (
 
 	idSize     = 8
 	DigestSize = 32
-	// FooterSize is the size of the footer at the end of a snapshot file, in bytes.
 	FooterSize = 8 + 4 + idSize + DigestSize + 4 + len(magicEnd)
-	// MaxPrologue is the maximum size of the prologue: magic, version, file id, length and text of the Larder version,
-	// CRC.
+	// MaxPrologue is the maximum size of the prologue: magic, version, file id, length and text of the version, CRC.
 	MaxPrologue   = prologueFixed + MaxLarder + 4
 	prologueFixed = len(Magic) + 4 + idSize + 1
 	// MaxLarder is the maximum length of the text of the Larder version in the prologue.
@@ -29,8 +26,7 @@ const (
 
 	// BlockTarget is the target size of the records in a block: the record that reaches this size is the block's last.
 	BlockTarget = 256 << 10
-	// MaxPart bounds the size of a block before compression (and so of a record), of a collection's index, and of the
-	// catalog.
+	// MaxPart bounds the size of a block before compression (so of a record), of a collection's index, and of the catalog.
 	MaxPart = 16 << 20
 	// MaxKey bounds the key of a record, in bytes.
 	MaxKey = 32 << 10

@@ -25,8 +25,7 @@ func NewCompressor() (*Compressor, error) {
 	return &Compressor{encoder: e}, nil
 }
 
-// Compress returns the compressed block, or the block itself if compression saves nothing. The result is valid until
-// the next call.
+// Compress returns the block, compressed if that saves bytes. The result is valid until the next call.
 func (c *Compressor) Compress(body []byte) []byte {
 	c.out = c.encoder.EncodeAll(body, Reuse(c.out))
 	if len(c.out) >= len(body) {

@@ -33,9 +33,8 @@ import (
 const MediaType = "application/vnd.larder.snapshot.v1"
 
 const (
-	suffix = ".larder" // file names end in .larder; tags do not
-	latest = "latest"  // name of the file, and of the tag, for the newest snapshot
-	// maxManifest bounds the size of an OCI manifest.
+	suffix      = ".larder" // file names end in .larder; tags do not
+	latest      = "latest"  // name of the file, and of the tag, for the newest snapshot
 	maxManifest = 1 << 20
 )
 

@@ -23,12 +23,10 @@ import (
 // expire earlier shorten it.
 const valid = 12 * time.Hour
 
-// part is the size of a part of a multipart upload, the minimum that S3 allows. A part is read into memory before it is
-// sent.
+// part is the size of a part of a multipart upload, which is read into memory: the minimum that S3 allows.
 const part = 5 << 20
 
-// bucket implements remote.Files by the objects of a bucket whose keys begin with a prefix, which is empty or ends in a
-// slash.
+// bucket implements remote.Files by the objects whose keys begin with a prefix, which is empty or ends in a slash.
 type bucket struct {
 	client       *minio.Client
 	name, prefix string
