@@ -122,7 +122,7 @@ func (e *MissingError) Unwrap() []error {
 	return all
 }
 
-// add takes the loss of a block of so many objects (0 for an index) if err is a DamageError; other errors it returns.
+// add records a DamageError, and returns any other error. objects is the number of lost objects; 0 for a damaged index.
 func (e *MissingError) add(err error, objects int) error {
 	var d *DamageError
 	if !errors.As(err, &d) {

@@ -84,7 +84,8 @@ func (c Collection) Confidential() string {
 	return ""
 }
 
-// SecretsRedacted reports whether Redaction.Secrets has replaced the values in c, so that plain text is allowed.
+// SecretsRedacted reports whether c has Secrets whose values Redaction.Secrets has replaced. These Secrets may be
+// written in plain text.
 func (c Collection) SecretsRedacted() bool {
 	return c.Identity.GroupResource() == secrets && slices.Contains(c.Redacted, redactedValues)
 }
@@ -156,8 +157,8 @@ const (
 // errCounts: the numbers of objects, bytes and blocks in a catalog are impossible. The text does not quote them.
 var errCounts = errors.New("its counts of objects, bytes and blocks cannot be")
 
-// counts reports whether the collection's numbers are possible, so that sums of them cannot overflow. A block has at
-// least one record and a bounded size, and the index has an entry for it.
+// counts reports whether the numbers of objects, bytes and blocks are possible, so that sums of them cannot overflow. A
+// block has at least one record and a bounded size, and the index has an entry for it.
 func (t collectionText) counts() bool {
 	return t.Blocks >= 0 && t.Blocks <= t.Index && t.Index <= layout.MaxPart && t.Stored >= 0 &&
 		t.Objects >= t.Blocks && int64(t.Objects) <= int64(t.Blocks)*layout.MaxPart &&

@@ -26,7 +26,7 @@ import (
 
 type handlerCalls struct {
 	mu                      sync.Mutex
-	added, updated, deleted int // guarded by mu
+	added, updated, deleted int
 }
 
 func (h *handlerCalls) note(n *int) {

@@ -100,7 +100,7 @@ func SaveStoreTo(ctx context.Context, st *store.Store, w io.Writer, o SaveOption
 		return Saved{}, fmt.Errorf("save: the copy to save from: %w", err)
 	}
 	copied, err := st.OpenCopy(ctx, name)
-	// Where the system can remove an open file, the copy vanishes even if this process dies.
+	// Where the system can remove an open file, the copy of the store vanishes even if this process dies.
 	removed := os.Remove(name)
 	if err != nil {
 		return Saved{}, errors.Join(fmt.Errorf("save: the copy to save from: %w", err), removed)

@@ -20,7 +20,7 @@ import (
 // changeLog has the changes that the test has applied to a collection: ops[n] has resourceVersion firstLogged+n.
 type changeLog struct {
 	mu  sync.Mutex
-	ops []entry.Op // guarded by mu
+	ops []entry.Op
 }
 
 const firstLogged = 10_001
@@ -113,7 +113,7 @@ func (l *changeLog) write(ctx context.Context, c *store.Collection, objects int)
 	defer tick.Stop()
 	for n := 0; ; n++ {
 		rv := strconv.Itoa(firstLogged + n)
-		op := entry.Op{Object: savedPod(random.IntN(objects+200), rv)} // some pods are new or were deleted before
+		op := entry.Op{Object: savedPod(random.IntN(objects+200), rv)}
 		if random.IntN(4) == 0 {
 			op.Type = entry.Delete
 		}

@@ -211,7 +211,7 @@ func converted(d *Decoder, r entry.Entry, of metav1.TypeMeta, sent *codec.Sent) 
 		}
 		if u, err := sent.Protobuf(message, of); err == nil {
 			return u, nil
-		} // such as a kind without a protobuf form: JSON is used below
+		} // the kind may have no protobuf form: JSON is used below
 	}
 	u, err := d.Decode(r)
 	if err != nil {

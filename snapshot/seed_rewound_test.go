@@ -56,7 +56,7 @@ func TestSecondSeedAfterARewind(t *testing.T) {
 func TestListAfterPartOfARewoundSeed(t *testing.T) {
 	s := newSeeds(t)
 	backup := s.api.Snapshot()
-	for n := 0; n < 24; n += 4 { // one more object than the server gets after the restore
+	for n := 0; n < 24; n += 4 { // the snapshot has one more object than the server gets after the restore
 		s.write(n, "lost")
 	}
 	first := s.save("first.larder", &unstructured.Unstructured{}, nil)

@@ -112,7 +112,7 @@ func TestUncommittedBytesAreBounded(t *testing.T) {
 	}
 }
 
-// TestDropFromAFullFile matters because the transaction that frees a collection's pages must itself write pages.
+// TestDropFromAFullFile matters because even the transaction that drops a collection must write pages.
 func TestDropFromAFullFile(t *testing.T) {
 	ctx := context.Background()
 	o := byHand()

@@ -56,7 +56,8 @@ func TestForgetHandlerOfAFullFile(t *testing.T) {
 	}
 }
 
-// TestTombstonesOfAFullFile checks that a file full of tombstones has space once all handlers have acknowledged them.
+// TestTombstonesOfAFullFile checks that a file full of tombstones has space once handlers have acknowledged the
+// deletes.
 func TestTombstonesOfAFullFile(t *testing.T) {
 	o := byHand()
 	o.CommitInterval, o.MaxSize = 1<<40, 12<<20

@@ -32,7 +32,7 @@ func TestScrubDoesNotPinPages(t *testing.T) {
 		relist(t, c, store.ReplaceOptions{}, "5", items...)
 		scrubbed := make(chan error, 1)
 		go func() { scrubbed <- s.Scrub(t.Context()) }()
-		synctest.Wait() // until the rate limit makes the Scrub wait
+		synctest.Wait()
 		select {
 		case err := <-scrubbed:
 			t.Fatalf("it has not paused: %v", err)
@@ -127,7 +127,7 @@ func scrubDuringWrites(t *testing.T, lose bool, also interference) {
 	scrubbed := make(chan error, 1)
 	go func() { scrubbed <- s.Scrub(t.Context()) }()
 	for round := 0; ; round++ {
-		synctest.Wait() // until the rate limit makes the Scrub wait
+		synctest.Wait()
 		select {
 		case err := <-scrubbed:
 			if round < 10 {
@@ -195,7 +195,7 @@ func loseRecord(t *testing.T, c *store.Collection) {
 	}
 }
 
-// TestScrubDuringAList checks a Scrub while a list removes the objects of an earlier, interrupted list.
+// TestScrubDuringAList checks that a Scrub reports no damage while a list removes the objects of an interrupted list.
 func TestScrubDuringAList(t *testing.T) {
 	for pause := range 10 {
 		t.Run(fmt.Sprintf("at pause %d", pause), func(t *testing.T) {

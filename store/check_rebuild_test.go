@@ -14,7 +14,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestScrubDuringRebuild checks that damage found in the old file does not fail the store after Rebuild.
+// TestScrubDuringRebuild checks that damage that Scrub finds in the old file does not fail the rebuilt store.
 func TestScrubDuringRebuild(t *testing.T) {
 	for name, damage := range map[string]func(leaf []byte, body int){
 		"a page":   func(leaf []byte, _ int) { leaf[0] ^= 1 },

@@ -197,7 +197,7 @@ func TestReadOnlyStore(t *testing.T) {
 	}
 }
 
-// TestReadOnlyEmptyCollection checks that a read-only store does not report a missing, empty index as damage.
+// TestReadOnlyEmptyCollection checks that a missing index of an empty collection is not reported as damage.
 func TestReadOnlyEmptyCollection(t *testing.T) {
 	ctx := context.Background()
 	path := filepath.Join(t.TempDir(), "larder.db")

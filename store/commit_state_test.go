@@ -188,7 +188,7 @@ func TestCommitWritesAllBatches(t *testing.T) {
 	fileStates{"21": {keys, keys}}.at(t, s, "21")
 }
 
-// TestFileIgnoresModifiedObjects checks a handler that wrongly modifies an object between Apply and the commit.
+// TestFileIgnoresModifiedObjects checks that a handler that wrongly modifies an object does not change the file.
 func TestFileIgnoresModifiedObjects(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	c := openPods(t, s, byNamespaceAndColor)

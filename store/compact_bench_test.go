@@ -13,7 +13,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// BenchmarkCompact measures the figures of docs/adr/0006. Run it with -benchtime 1x -count 3.
+// BenchmarkCompact measures Compact for docs/adr/0006. Run it with -benchtime 1x -count 3.
 func BenchmarkCompact(b *testing.B) {
 	for b.Loop() {
 		f := &fileBench{

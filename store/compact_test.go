@@ -72,7 +72,7 @@ func rootKeys(t *testing.T, s *store.Store) map[string]string {
 
 func TestCompact(t *testing.T) {
 	s, many, few := thinned(t, store.Options{})
-	err := tamperWith(few, func(b *bolt.Bucket) error { // an unknown bucket, as a newer program may add
+	err := tamperWith(few, func(b *bolt.Bucket) error { // a newer program may add a bucket that this program does not know
 		later, err := b.CreateBucket([]byte("later"))
 		if err != nil {
 			return err

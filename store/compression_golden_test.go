@@ -10,7 +10,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// The golden store with compressed records has goldenZstdPods pods, of which the first goldenCompressed are compressed.
+// goldenCompressed is the number of compressed pods among the goldenZstdPods pods of a golden store.
 const (
 	goldenZstdPath   = "testdata/golden-format-1-zstd.larder"
 	goldenZstdPods   = 30

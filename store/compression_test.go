@@ -339,7 +339,7 @@ func TestCompressionConcurrently(t *testing.T) {
 	wantSound(t, s)
 }
 
-// TestCompressionSurvivesAFailedCommit checks that the commit after a failed one writes the records and the dictionary.
+// TestCompressionSurvivesAFailedCommit checks that the next commit writes the records and their dictionary.
 func TestCompressionSurvivesAFailedCommit(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	s := mustOpen(t, path, store.Options{})

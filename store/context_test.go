@@ -32,7 +32,7 @@ func whenCanceled(t *testing.T, call func(ctx context.Context) error) error {
 	}
 }
 
-// TestWritesEndWithTheirContext checks writes of a collection while an earlier write hangs in the disk.
+// TestWritesEndWithTheirContext checks that writes wait for a hanging write no longer than their contexts.
 func TestWritesEndWithTheirContext(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	g := store.GateCommits(s)

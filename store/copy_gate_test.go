@@ -6,7 +6,6 @@ import (
 	"github.com/larder-dev/larder/internal/hook"
 )
 
-// hookGate makes commits fail with the error in fail, if any.
 type hookGate struct{ fail atomic.Pointer[error] }
 
 func (g *hookGate) hooks() *hook.Hooks {

@@ -141,7 +141,7 @@ func TestMemoryKnowsAResetBeforeTheNextWrite(t *testing.T) {
 	}
 }
 
-// TestHandlerThatIsNotForgottenLosesNothing checks a durable handler after a failed ForgetCursor.
+// TestHandlerThatIsNotForgottenLosesNothing checks that a failed ForgetCursor loses no unread changes.
 func TestHandlerThatIsNotForgottenLosesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _, few := filled(t, store.Options{CommitInterval: time.Hour})

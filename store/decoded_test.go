@@ -24,7 +24,7 @@ import (
 // usageCounter is a codec that counts the decoded pods, and how many of them are in use at the same time.
 type usageCounter struct {
 	codec.Codec
-	every int // number of decoded pods after which the pods in use are counted; 0 is never
+	every int // number of decoded pods between two counts of the pods in use; 0 means never
 
 	mu    sync.Mutex
 	total int // number of decoded pods; guarded by mu
@@ -133,7 +133,7 @@ func (p pairing) Decode(data []byte) (k8sruntime.Object, error) {
 	select {
 	case p.arrived <- struct{}{}:
 	case <-p.arrived:
-	// In fake time, a minute passes only when every goroutine waits, so no second Decode can follow.
+	// In the fake time of synctest, a minute passes only when every goroutine waits: no second Decode can follow.
 	case <-time.After(time.Minute):
 		p.alone()
 	}

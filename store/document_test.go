@@ -35,7 +35,7 @@ func mustPutDocument(t *testing.T, s *store.Store, name, data string) {
 
 var large = strings.Repeat("0123456789abcdef", 10_000)
 
-// TestDocument also checks that PutDocument writes nothing if the data has not changed.
+// TestDocument also checks that PutDocument does not write unchanged data.
 func TestDocument(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	s := mustOpen(t, path, store.Options{Logger: &quiet})
@@ -150,7 +150,7 @@ func TestDamagedDocument(t *testing.T) {
 	mustPutDocument(t, s, "e", "short")
 	damage := func() {
 		t.Helper()
-		patch(t, s, func(data []byte) { // damages all copies of the document, also those in free pages
+		patch(t, s, func(data []byte) { // damages all copies of the document, also in free pages
 			for rest := data; ; rest = rest[len(large):] {
 				at := bytes.Index(rest, []byte(large[:100]))
 				if at < 0 {
@@ -176,7 +176,7 @@ func TestDamagedDocument(t *testing.T) {
 	if got := mustDocument(t, s, "d"); string(got) != large {
 		t.Errorf("%d bytes", len(got))
 	}
-	if _, err := s.Compact(t.Context()); err != nil { // removes the free pages that have old copies of the document
+	if _, err := s.Compact(t.Context()); err != nil { // removes the free pages, which have old copies of the document
 		t.Fatal(err)
 	}
 	damage()
@@ -227,7 +227,7 @@ func TestRebuildBesideDocuments(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestStoreWithoutDocuments checks a file of an older program, which has no bucket for documents.
+// TestStoreWithoutDocuments checks documents in a file of an older program, which has no bucket for them.
 func TestStoreWithoutDocuments(t *testing.T) {
 	data, err := os.ReadFile(goldenPath(store.FormatVersion))
 	if err != nil {

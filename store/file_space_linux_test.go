@@ -10,7 +10,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestFileSizeLimit checks, in a child process, a store that reaches RLIMIT_FSIZE.
+// TestFileSizeLimit checks that a store that reaches RLIMIT_FSIZE loses nothing. A child process has this limit.
 func TestFileSizeLimit(t *testing.T) {
 	runChild(t, "file-size-limit", filepath.Join(t.TempDir(), "store"))
 }

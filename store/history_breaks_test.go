@@ -61,11 +61,11 @@ func TestNoHistoryWithoutChanges(t *testing.T) {
 	listed := h.rv
 	h.set("b")
 	b := h.rv
-	reopenHistory(t, h, path, 0) // opens without a history, as larder without --serve
+	reopenHistory(t, h, path, 0) // as larder does without --serve
 	if err := h.c.RetainChanges(t.Context(), 0); err != nil {
 		t.Fatal(err)
 	}
-	reopenHistory(t, h, path, 1<<20) // opens with a history, as larder with --serve
+	reopenHistory(t, h, path, 1<<20) // as larder does with --serve
 	defer func() { _ = h.store.Close() }()
 	wantWatch(t, h, listed, fmt.Sprintf("a/b@%d", b))
 }
@@ -86,7 +86,7 @@ func TestNoHistoryAfterAContact(t *testing.T) {
 	listed := h.rv
 	h.set("b")
 	b := h.rv
-	reopenHistory(t, h, path, 0) // opens without a history, as larder without --serve
+	reopenHistory(t, h, path, 0) // as larder does without --serve
 	if err := h.c.RetainChanges(t.Context(), 0); err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func TestNoHistoryAfterAContact(t *testing.T) {
 	if err := h.store.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	reopenHistory(t, h, path, 1<<20) // opens with a history, as larder with --serve
+	reopenHistory(t, h, path, 1<<20) // as larder does with --serve
 	defer func() { _ = h.store.Close() }()
 	wantWatch(t, h, listed, fmt.Sprintf("a/b@%d", b))
 	if err := h.c.RetainChanges(t.Context(), time.Hour); err != nil {

@@ -118,7 +118,7 @@ func TestImport(t *testing.T) {
 	wantSound(t, s)
 }
 
-// TestImportOfEveryForm checks imports of typed, unstructured and metadata-only objects, compressed or not.
+// TestImportOfEveryForm imports typed, unstructured and metadata-only objects, compressed or not.
 func TestImportOfEveryForm(t *testing.T) {
 	for name, form := range map[string]struct {
 		example runtime.Object

@@ -95,7 +95,7 @@ func TestIndexAddedLate(t *testing.T) {
 func TestIndexIsTrustedByVersion(t *testing.T) {
 	for _, test := range []struct {
 		name                     string
-		version                  string // version of the index function in the second process
+		version                  string
 		wantReady                bool
 		firstVersion, namedIndex string
 	}{

@@ -239,11 +239,11 @@ func TestIndexesAreBuiltTogether(t *testing.T) {
 	}
 }
 
-// TestBuildHoldsOnePage checks that an index build holds at most one page of decoded objects in memory.
+// TestBuildHoldsOnePage checks that an index build holds at most one page of decoded objects (4 MiB) in memory.
 func TestBuildHoldsOnePage(t *testing.T) {
 	for name, test := range map[string]struct{ objects, bytes, every, most int }{
 		"Small": {objects: soaked(1600, 3500), bytes: 10, every: 50, most: 1000},
-		// A page of a scan has about 4 MiB, so 42 of these objects.
+		// A page of a scan has about 4 MiB, which is 42 objects of 100,000 bytes.
 		"Large": {objects: soaked(100, 150), bytes: 100_000, every: 5, most: 42},
 	} {
 		t.Run(name, func(t *testing.T) {

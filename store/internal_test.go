@@ -15,7 +15,7 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// These tests arrange an order of steps that no hook of the exported API can arrange.
+// The tests in this file arrange an order of steps that no hook of the exported API can arrange.
 
 func podAt(i int, rv string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
@@ -43,7 +43,7 @@ func mustOpenInside(t *testing.T, s *Store, id entry.Identity, r Residency) *Col
 	return c
 }
 
-// late returns the identity of a collection that is opened later than the first.
+// late returns the identity of a second collection, which the tests open later.
 func late() entry.Identity {
 	return entry.Identity{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "pods"},
 		Namespace: "late"}

@@ -104,7 +104,7 @@ func TestLeftOutIsInTheFile(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "larder.db")
 			s := storetest.OpenFile(t, path, o)
 			c := openPods(t, s, byNamespaceAndColor)
-			gate.After(func() error { // runs after every transaction, because a crash may follow
+			gate.After(func() error { // a crash may follow any transaction
 				infos, err := s.Collections(ctx)
 				leftOut, _ := leftOutInFile(t, s)
 				if err == nil && infos[0].ResourceVersion == "9" && !slices.Equal(leftOut, []string{test.want}) {

@@ -68,7 +68,7 @@ func TestIndexThatIsAddedDuringAList(t *testing.T) {
 	}
 }
 
-// TestIndexAfterWritesWithoutIt checks a stored index after a process that wrote without that index.
+// TestIndexAfterWritesWithoutIt checks that a stored index gets the changes that a process made without it.
 func TestIndexAfterWritesWithoutIt(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	versions := map[string]string{"color": "1"}

@@ -78,7 +78,7 @@ func raceState(namespace string) func(n int) []string {
 	}
 }
 
-// raceReads are all kinds of read. They return the number of the state, and fail for a mixture of states.
+// raceReads are reads that return the number of the collection's state, and fail for a mixture of states.
 func raceReads(c *store.Collection) map[string]func(ctx context.Context) (int, error) {
 	return map[string]func(ctx context.Context) (int, error){
 		"List": func(ctx context.Context) (int, error) {

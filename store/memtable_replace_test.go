@@ -111,7 +111,7 @@ func TestReopenWithUncommittedChanges(t *testing.T) {
 
 func TestNoGoroutineIsLeft(t *testing.T) {
 	s := storetest.Open(t, store.Options{CommitInterval: time.Microsecond, CommitBytes: 500, Logger: &quiet})
-	before := goleak.IgnoreCurrent() // the goroutines of a store that has just been opened
+	before := goleak.IgnoreCurrent()
 	store.NoSync(s)
 	c := openPods(t, s, nil)
 	var both sync.WaitGroup

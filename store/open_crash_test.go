@@ -116,7 +116,7 @@ func TestKilled(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 8))
 	marks, last := 0, uint64(0)
 	for kill := range kills {
-		if kill%10 == 9 { // every tenth kill happens while the file is created
+		if kill%10 == 9 {
 			path, last = filepath.Join(t.TempDir(), "store"), 0
 		}
 		said := killChild(t, "crash", path, time.Duration(random.IntN(25_000))*time.Microsecond)
@@ -129,7 +129,7 @@ func TestKilled(t *testing.T) {
 			t.Fatalf("kill %d: a good file was moved aside as %s", kill, s.Quarantined())
 		}
 		n, err := crashState(s)
-		// The killed process may have committed one more transaction without printing its number.
+		// The killed process may have committed a last transaction without printing its number.
 		if last = max(last, said); err != nil || n != last && n != last+1 {
 			t.Fatalf("kill %d: the child said %d, the store has %d: %v", kill, last, n, err)
 		}

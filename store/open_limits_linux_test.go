@@ -40,7 +40,7 @@ func TestOpenWithoutAnInode(t *testing.T) {
 	}
 }
 
-// TestAddressSpaceLimit checks a store with less address space than Open would like to map.
+// TestAddressSpaceLimit checks that a store works with less address space than Open would like to map.
 func TestAddressSpaceLimit(t *testing.T) {
 	path, _ := populated(t, true)
 	runChild(t, "address-space-limit", path)

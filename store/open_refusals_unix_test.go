@@ -354,7 +354,7 @@ func TestFormatVersionThatIsDamaged(t *testing.T) {
 		"short":   func(b *bolt.Bucket) error { return b.Put(key, b.Get(key)[:8]) },
 		"flipped": func(b *bolt.Bucket) error {
 			v := append([]byte(nil), b.Get(key)...)
-			v[0] ^= 1 // with a correct checksum the version would be a newer format
+			v[0] ^= 1 // the checksum must stay wrong: with a correct checksum the version would be a newer format
 			return b.Put(key, v)
 		},
 	} {
@@ -412,7 +412,7 @@ func TestRollbackThatPanics(t *testing.T) {
 			at := pagesOf(t, data)["freelist"][0]
 			clear(data[at : at+filePageSize])
 		})
-		return tx.Bucket(disk.Root).Put([]byte("k"), make([]byte, 50<<20)) // a value larger than the maximum size of the file
+		return tx.Bucket(disk.Root).Put([]byte("k"), make([]byte, 50<<20)) // this value is larger than the maximum size of the file
 	})
 	if !isDamaged(err) || !isDamaged(s.Err()) {
 		t.Errorf("write: %v; Err: %v", err, s.Err())
@@ -519,7 +519,7 @@ func TestKeyProviderThatFailsLater(t *testing.T) {
 	}
 }
 
-// TestFileThatAppearsBeforeAnImport checks an import that waited for the process that created the file.
+// TestFileThatAppearsBeforeAnImport checks that an import does not replace a file made while it waited for the lock.
 func TestFileThatAppearsBeforeAnImport(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "store")

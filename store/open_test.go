@@ -395,7 +395,7 @@ func TestCloseWaitsForTheVerification(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leave, closed := make(chan struct{}), make(chan error, 1)
 		var begun atomic.Bool
-		logger := funcr.New(func(_, args string) { // the background verification writes to this logger
+		logger := funcr.New(func(_, args string) {
 			if strings.Contains(args, "Background work") && strings.Contains(args, "verify the file") {
 				begun.Store(true)
 				<-leave

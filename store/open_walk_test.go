@@ -34,7 +34,7 @@ func TestCycle(t *testing.T) {
 	}
 }
 
-// TestFreelistWithAPageInUse checks that Open finds such a page, which the first write would overwrite.
+// TestFreelistWithAPageInUse checks that Open finds a page in use on the freelist: a write would overwrite it.
 func TestFreelistWithAPageInUse(t *testing.T) {
 	path, _ := populated(t, true)
 	data, err := os.ReadFile(path)
@@ -65,7 +65,7 @@ func TestCircle(t *testing.T) {
 		s := mustOpen(t, path, store.Options{})
 		mustList(t, mustCollection(t, s, pods()), 8000)
 		mustClose(t, s)
-		// The store is opened before the damage is made, because Open would find the damage.
+		// The store is opened before the file is damaged, because Open would find the damage.
 		s = mustOpen(t, path, store.Options{ReadOnly: readOnly})
 		v, err := s.View(t.Context(), pods())
 		if err != nil {

@@ -82,7 +82,7 @@ func TestServedAfterAnUnknownOutcome(t *testing.T) {
 	}
 }
 
-// TestInfoAdvancesWhileTheStoreHasFailed checks that Info advances although a failed store refuses to write.
+// TestInfoAdvancesWhileTheStoreHasFailed checks that Info shows each batch although the store cannot write it.
 func TestInfoAdvancesWhileTheStoreHasFailed(t *testing.T) {
 	s := mustOpen(t, t.TempDir()+"/store", store.Options{CommitInterval: time.Hour})
 	c := openAs(t, s, store.All)
@@ -123,7 +123,7 @@ func TestLoadingDuringAnUnknownOutcome(t *testing.T) {
 		written := make(chan error, 1)
 		go func() { written <- applyPod(t, c, podAt(0, "2000")) }()
 		<-entered
-		read() // loads the objects as they were before the write
+		read()
 		synctest.Wait()
 		release()
 		if err := <-written; !errors.Is(err, store.ErrOutcomeUnknown) {
@@ -171,7 +171,7 @@ func TestSetMustRelistDoesNotBlock(t *testing.T) {
 	})
 }
 
-// wantInMemory checks that two reads of an object decode it only once.
+// wantInMemory checks that two reads of an object decode the object only once.
 func wantInMemory(t *testing.T, c *store.Collection, key string) {
 	t.Helper()
 	if err := c.WaitResident(t.Context()); err != nil {

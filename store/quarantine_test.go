@@ -154,7 +154,7 @@ func writeFlipped(t *testing.T, path string, data []byte, at int, bits byte) str
 	t.Helper()
 	data[at] ^= bits
 	err := os.WriteFile(path, data, 0o600)
-	data[at] ^= bits // flips the bits back; a copy of the data for each file would be too slow with the race detector
+	data[at] ^= bits // flips the bits back, since copying the data for each file would be too slow with the race detector
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +181,7 @@ func TestFlippedBits(t *testing.T) {
 		for i := range tries / every {
 			off, bit := offsets[random.IntN(len(offsets))], random.IntN(200*8)
 			if i < tries/3/every {
-				bit = random.IntN(16 * 8) // flips a bit in the page's header
+				bit = random.IntN(16 * 8)
 			}
 			path := writeFlipped(t, filepath.Join(t.TempDir(), "store"), data, off+bit/8, 1<<(bit%8))
 			noticed[survive(t, path, fmt.Sprintf("%s page at %d, bit %d", kind, off, bit))]++

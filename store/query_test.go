@@ -106,7 +106,7 @@ func testQueries(t *testing.T, o store.CollectionOptions, as func(*testing.T, *c
 	if _, by, err := compressedBy(c); err != nil || (len(by) > 0) != (o.Compression != store.NoCompression) {
 		t.Errorf("compressed records: %v, %v", by, err)
 	}
-	if o.Residency == store.None { // commits, so that queries read the file and not the memtable
+	if o.Residency == store.None { // queries must read the file and not the memtable
 		storetest.RunQueries(t, c)
 	}
 	view, err := codec.View(entry.Typed, o.Codec)
@@ -120,7 +120,7 @@ func testQueries(t *testing.T, o store.CollectionOptions, as func(*testing.T, *c
 	t.Run("View", func(t *testing.T) { storetest.RunQueries(t, v) })
 }
 
-// TestQueryOfANamespaceWithOtherKeys checks a collection whose keys do not begin with the namespace.
+// TestQueryOfANamespaceWithOtherKeys queries a namespace in a collection whose keys do not begin with it.
 func TestQueryOfANamespaceWithOtherKeys(t *testing.T) {
 	o := store.CollectionOptions{Codec: storetest.PodCodec(), Indexers: storetest.QueryIndexers,
 		KeyFunc: func(obj any) (string, error) {

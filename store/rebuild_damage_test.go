@@ -52,7 +52,7 @@ func TestRebuildAfterDamage(t *testing.T) {
 	tried := 0
 	for what, test := range map[string]struct {
 		damage func(t *testing.T, s *store.Store)
-		// min and max bound the number of objects left in the large collection.
+		// min and max bound the number of objects that the rebuild leaves in the large collection.
 		min, max int
 	}{
 		"one bad record": {func(t *testing.T, s *store.Store) {

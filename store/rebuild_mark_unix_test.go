@@ -13,7 +13,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestRebuildThatFailsLeavesTheMark checks that the next process will verify the store after a failed rebuild.
+// TestRebuildThatFailsLeavesTheMark checks that the ".opening" file stays, so that the next process verifies the store.
 func TestRebuildThatFailsLeavesTheMark(t *testing.T) {
 	s, _, _ := filled(t, store.Options{})
 	failNow(t, s)
@@ -43,7 +43,7 @@ func TestRebuildWhileMarkIsLocked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	store.SetMaxSize(s, 32<<10) // at this size a copy would fail with another error
+	store.SetMaxSize(s, 32<<10) // at this MaxSize a copy would fail with another error than ErrLocked
 	if err := s.Rebuild(t.Context()); !errors.Is(err, store.ErrLocked) {
 		t.Errorf("rebuild: %v", err)
 	}

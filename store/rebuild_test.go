@@ -138,7 +138,7 @@ func baseNames(paths []string) (names []string) {
 	return names
 }
 
-// TestRebuildAfterFailedSync checks that nothing is lost, and that readers do not wait for the rebuild.
+// TestRebuildAfterFailedSync checks that a rebuild loses nothing, and that readers do not wait for it.
 func TestRebuildAfterFailedSync(t *testing.T) {
 	s, many, few := filled(t, store.AtOnce(store.Options{}))
 	failAfterCommits(s, func() error { return syscall.EIO })

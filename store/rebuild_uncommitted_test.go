@@ -52,7 +52,7 @@ func TestRebuildWithUncommittedChanges(t *testing.T) {
 	}
 	check("while it is pending")
 	g.Fail(nil)
-	if err := s.Rebuild(t.Context()); err != nil { // rebuilt again, since the failed commit made the store refuse writes
+	if err := s.Rebuild(t.Context()); err != nil { // the failed commit has made the store refuse writes
 		t.Fatal(err)
 	}
 	check("in the file")

@@ -188,7 +188,7 @@ func TestRekeyKeepsTheState(t *testing.T) {
 		c := mustCollection(t, s, pods())
 		mustList(t, c, 20)
 		b := entry.Batch{ResourceVersion: "7000"}
-		for i := 15; i < 20; i++ { // deletes the objects with the highest resourceVersions
+		for i := 15; i < 20; i++ {
 			b.Ops = append(b.Ops, entry.Op{Type: entry.Delete, Object: somePod(i)})
 		}
 		if _, err := c.Apply(t.Context(), b); err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// oneWay is a codec that encodes all pods, but cannot decode the pod with a certain name.
+// oneWay is a codec that encodes all pods, but cannot decode one of them.
 type oneWay struct {
 	codec.Codec
 	unreadable string

@@ -56,13 +56,13 @@ func testEventsDuringARelist(t *testing.T, c store.Interface, cold bool) {
 		t.Fatal(err)
 	}
 	wantStrings(t, "what is stored", list(t, c),
-		"a/3 uid=uid-a/3 rv=10", // as listed; an event during the list had an older state
-		"a/4 uid=uid-a/4 rv=32", // from an event; the list did not have the object
-		"a/6 uid=uid-a/6 rv=21", // from an event, which was newer than the listed state
-		"a/7 uid=uid-a/7 rv=13", // as listed; an event before the page had an older state
+		"a/3 uid=uid-a/3 rv=10", // this is the listed state; an event during the list had an older state
+		"a/4 uid=uid-a/4 rv=32", // this is the state of an event; the list did not have the object
+		"a/6 uid=uid-a/6 rv=21", // this is the state of an event, which was newer than the listed state
+		"a/7 uid=uid-a/7 rv=13", // this is the listed state; an event before the page had an older state
 		"a/9 uid=uid-a/9 rv=30",
 		// Object b/1 is missing, since an event deleted it after its page was read.
-		"b/2 uid=uid-b/2 rv=35") // recreated before its page was read, after an event had deleted it
+		"b/2 uid=uid-b/2 rv=35") // object b/2 was recreated before its page was read, after an event had deleted it
 }
 
 // TestSkippedDuringARelist checks that an object whose listed state cannot be stored is neither deleted nor in

@@ -37,7 +37,7 @@ func relist(t *testing.T, c store.Interface, o store.ReplaceOptions, rv string, 
 	}
 	changes := append(res.Changes, commitAll(t, r, rv)...)
 	if inFile, ok := c.(*store.Collection); ok {
-		// Some tests make the disk fail, so an error of Flush is ignored.
+		// An error of Flush is ignored, since some tests make the disk fail.
 		_ = store.StoreOf(inFile).Flush(t.Context())
 	}
 	return changes
@@ -94,7 +94,8 @@ func TestRelistWritesOnlyDifferences(t *testing.T) {
 	}
 }
 
-// TestRelistDistinguishesObjectsByUID checks objects of equal key and resourceVersion, as of another cluster.
+// TestRelistDistinguishesObjectsByUID matters because another cluster may have objects of equal key and
+// resourceVersion.
 func TestRelistDistinguishesObjectsByUID(t *testing.T) {
 	memory, err := memory.New(storetest.Pods, store.CollectionOptions{})
 	if err != nil {

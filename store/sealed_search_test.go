@@ -186,11 +186,11 @@ func (x *operations) apply(s *store.Store, c *store.Collection, op entry.OpType,
 func (x *operations) run() {
 	t, p := x.t, x.p
 	s, c := x.open()
-	sample := p.word("a sample") // hidden in the objects from which the dictionary, if any, is built
+	sample := p.word("a sample") // this word is in the objects from which the dictionary is built
 	x.list(c, &sample)
 	mustOpenCursor(t, c, "handler")
 
-	last := p.word("an old state") // hidden in a state that is overwritten, so that its page is free afterwards
+	last := p.word("an old state") // this word is in a state that is overwritten, so that its page is free afterwards
 	x.apply(s, c, entry.Upsert, secretWith(1, "", func(s *corev1.Secret) { s.Data["k"] = []byte(last) }))
 	data, annotation, label, owner := p.word("data"), p.word("an annotation"), p.word("a label"), p.word("an index value")
 	long := strings.Repeat("x", 40_000) + p.word("a long index value")
@@ -232,7 +232,7 @@ func (x *operations) run() {
 		copies += p.whileSearching("while rekeying", disk.SuffixNew, func() { mustRekey(t, s) })
 	}
 	if copies == 0 {
-		t.Log("no copy was seen while it was being made") // no failure: TestKilledWhileRekeying checks such copies
+		t.Log("no copy was seen while it was being made") // this is no failure, since TestKilledWhileRekeying checks such copies
 	}
 	x.addIndex(c)
 	wantSound(t, s)

@@ -33,7 +33,7 @@ func TestIndexerOfSealedCollection(t *testing.T) {
 	}
 }
 
-// TestQueriesOfSealedCollection queries uncommitted changes, committed changes and a View.
+// TestQueriesOfSealedCollection queries the memtable, the file and a View of a sealed collection.
 func TestQueriesOfSealedCollection(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -137,7 +137,7 @@ func testSealedModel(t *testing.T, bounds [2]int, commitInterval time.Duration, 
 			},
 		})
 	}
-	for range 10 { // repeated, since the random steps of a check may not include a Rekey
+	for range 10 { // the random steps of one check may not include a Rekey
 		if rapid.Check(t, script); rekeyed > 0 {
 			return
 		}

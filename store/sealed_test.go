@@ -99,7 +99,7 @@ func mustRead(t *testing.T, path string) []byte {
 	return data
 }
 
-// TestSealedStoreWithTheWrongKey checks that ErrWrongKey leaves the file unchanged and in place.
+// TestSealedStoreWithTheWrongKey checks that Open with a wrong key leaves the file unchanged and in place.
 func TestSealedStoreWithTheWrongKey(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "store")
@@ -136,7 +136,7 @@ func TestSealedStoreWithTheWrongKey(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestSealedStoreWithoutKeys checks that other records and all names can be read, and the file compacted.
+// TestSealedStoreWithoutKeys checks that unsealed records and all names can be read, and the file compacted.
 func TestSealedStoreWithoutKeys(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	key := mustKey(t, "")
@@ -225,7 +225,7 @@ func wantSealedView(t *testing.T, s *store.Store) {
 type provider struct {
 	*seal.Keys
 	err error
-	// With other, Unwrap returns a wrong key. With hangs, calls wait for the end of their context.
+	// If other is set, Unwrap returns a wrong key. If hangs is set, calls wait for the end of their context.
 	other, hangs bool
 	calls        []string
 }

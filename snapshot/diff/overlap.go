@@ -40,7 +40,7 @@ func matchCollections(ctx context.Context, a, b snapshot.Source, report *Report)
 				scope, ok := overlapOf(a.Identity, b.Identity)
 				part := round == 2
 				switch {
-				case part: // other collections may overlap too, but objects of this scope may be in an earlier pair
+				case part: // other collections may overlap too, but an object must not be in two pairs
 					ok = ok && !slices.ContainsFunc(pairs, func(p pair) bool { return mayShare(p.scope, scope) })
 				case isPaired(a.Identity, ofA), isPaired(b.Identity, ofB):
 					ok = false

@@ -52,7 +52,8 @@ type reader struct {
 	// waited is the time of waiting for data since counted was set; clock is when waited was updated. mu guards them.
 	waited time.Duration
 	clock  time.Time
-	// got is the number of received bytes, repeated ones included; counted is got when waited was reset. mu guards them.
+	// got is the number of received bytes, repeated ones included; counted is its value when waited was reset. mu guards
+	// them.
 	got, counted int64
 	whole        *os.File // a temporary file with all contents, from a server without range requests; guarded by mu
 	small        []byte   // all contents, if they fit into the first range; guarded by mu

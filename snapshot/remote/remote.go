@@ -85,7 +85,7 @@ func (o Options) open(file File, name string) (*snapshot.File, error) {
 type location struct {
 	files Files
 	file  string // name of the file; empty for the newest snapshot
-	name  string // name of the files in messages; for a single file the URL of its directory
+	name  string // name of the location in messages: the URL of the repository, or of the file's directory
 }
 
 func parse(from string, o Options) (location, error) {

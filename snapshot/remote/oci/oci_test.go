@@ -27,7 +27,7 @@ import (
 // registry is an OCI registry with one snapshot, tagged v1.
 type registry struct {
 	manifest []byte
-	blob     []byte // contents of the layer in answers, possibly altered
+	blob     []byte
 	redirect string // target of a redirect for requests of the layer; empty for no redirect
 }
 
