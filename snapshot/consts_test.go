@@ -2,7 +2,7 @@ package snapshot_test
 
 import "encoding/base64"
 
-// redactedText replaces a redacted text; redactedData, in base64, replaces a redacted value in data.
+// redactedText replaces a redacted value. redactedData is the same text in base64, for fields that hold base64.
 const redactedText = "REDACTED"
 
 var redactedData = base64.StdEncoding.EncodeToString([]byte(redactedText))

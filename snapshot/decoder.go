@@ -61,7 +61,7 @@ func (d *Decoder) Decode(r entry.Entry) (*unstructured.Unstructured, error) {
 	return u, nil
 }
 
-// decodeExactly is Decode, except that an object without apiVersion and kind stays without them.
+// decodeExactly is Decode, but does not set apiVersion and kind.
 func (d *Decoder) decodeExactly(r entry.Entry) (*unstructured.Unstructured, error) {
 	obj, err := codec.Decode(d.view, r.Encoding, r.Payload)
 	switch {

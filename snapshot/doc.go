@@ -18,6 +18,7 @@
 // from there without a list. Filtered and redacted collections, which lack objects or fields, are listed first.
 // Secrets, and other collections that a store seals (Collection.Confidential), are written in plain text only on
 // request, both to a snapshot and to a store.
+//
 // A file gets its name in one step, once it is complete and synced. Until then it is called <name>.new-*; if the
 // process is killed, the next save or restore to that name removes it. SaveStore's copy of a store lies beside the
 // store. Where the system cannot remove an open file, the copy is removed after the save, or by the next open of the

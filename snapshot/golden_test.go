@@ -138,7 +138,6 @@ func TestWriterProducesGolden(t *testing.T) {
 	}
 }
 
-// goldenDocuments returns the contents of the golden snapshot with documents.
 func goldenDocuments(t *testing.T) content {
 	c := goldenContent(t)
 	c.documents = []documentOf{

@@ -167,7 +167,7 @@ func TestHostileFiles(t *testing.T) {
 	}
 }
 
-// TestKeysAreBytes checks keys with a special meaning to a shell, a terminal or a file system.
+// TestKeysAreBytes checks that snapshots keep keys that are special to a shell, a terminal or a file system.
 func TestKeysAreBytes(t *testing.T) {
 	keys := []string{"", "\x00", "../../etc/passwd", "/", "a/../b", "a\nb", "\x1b[2J", "\xff\xfe", "..", "CON"}
 	slices.Sort(keys)

@@ -25,7 +25,7 @@ type Header struct {
 	TakenAt time.Time `json:"takenAt,omitzero"`
 	// Larder is the version of the program that wrote the snapshot; at most 255 bytes.
 	Larder string `json:"larder,omitempty"`
-	// Filter and Redaction are the ones that the save applied; nil if none.
+	// Filter and Redaction are the filter and the redaction that the save applied; nil if none.
 	Filter    *Filter    `json:"filter,omitempty"`
 	Redaction *Redaction `json:"redaction,omitempty"`
 	// LeftOut has an entry for each collection that the save left out, with the reason, as text for people.
@@ -74,7 +74,7 @@ var secrets = schema.GroupResource{Resource: "secrets"}
 // objects.
 func (c Collection) Confidential() string {
 	switch {
-	case c.SecretsRedacted(): // redacted by this selection, or earlier by the save of the snapshot that is read
+	case c.SecretsRedacted(): // the values were redacted by a selection, or by the save of this snapshot
 		return ""
 	case c.Identity.GroupResource() == secrets:
 		return "they are Secrets"

@@ -206,7 +206,7 @@ func redactValues(object map[string]any, field, replacement string) (changed boo
 			changed = redactAt(values, name, replacement) || changed
 		}
 	case nil:
-	default: // the object is malformed, since data must be a map: replace all of it
+	default: // data must be a map, so the object is malformed: replace all of data
 		object[field] = map[string]any{}
 		changed = true
 	}

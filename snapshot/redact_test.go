@@ -116,7 +116,7 @@ func hasSecretValue(data []byte) bool {
 		bytes.Contains(data, []byte(base64.StdEncoding.EncodeToString([]byte(secretValue))))
 }
 
-// TestRedactionReachesEverything also checks that other values are unchanged.
+// TestRedactionReachesEverything also checks that values that no rule covers are unchanged.
 func TestRedactionReachesEverything(t *testing.T) {
 	for _, r := range []entry.Representation{entry.Typed, entry.Unstructured} {
 		t.Run(string(r), func(t *testing.T) {

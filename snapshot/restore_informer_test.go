@@ -140,7 +140,7 @@ func TestRestoredStoreResumes(t *testing.T) {
 	}
 }
 
-// TestRestoredPartDoesNotSync checks that SyncPolicy Disk does not sync from filtered or redacted objects.
+// TestRestoredPartDoesNotSync checks that an informer with SyncPolicy Disk does not serve filtered or redacted objects.
 func TestRestoredPartDoesNotSync(t *testing.T) {
 	dir := t.TempDir()
 	whole := filepath.Join(dir, "whole.larder")

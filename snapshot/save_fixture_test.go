@@ -163,7 +163,7 @@ func recordsOf(t testing.TB, src snapshot.Source, id entry.Identity) (all []entr
 	return all
 }
 
-// wantSame checks that two sources have equal collections, except for the collections in without, which b lacks.
+// wantSame checks that the sources a and b have equal collections, but that b lacks the collections in without.
 func wantSame(t testing.TB, a, b snapshot.Source, without ...entry.Identity) {
 	t.Helper()
 	as, err := a.Collections(t.Context())

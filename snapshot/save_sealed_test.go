@@ -29,8 +29,8 @@ func mustEncryption(t *testing.T) *seal.Encryption {
 	return &seal.Encryption{Keys: keys}
 }
 
-// TestSaveAndRestoreSealed checks Secrets from a sealed store through an encrypted snapshot into a store with other
-// keys: no file may have them in plain text.
+// TestSaveAndRestoreSealed moves Secrets by an encrypted snapshot to a store with other keys. No file may have them in
+// plain text.
 func TestSaveAndRestoreSealed(t *testing.T) {
 	key, err := age.GenerateX25519Identity()
 	if err != nil {

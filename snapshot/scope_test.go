@@ -31,8 +31,8 @@ func wantOneNamespace(t *testing.T, what string, src snapshot.Source) {
 	}
 }
 
-// TestNamespaceFilterOfUnknownScope checks a filter by namespace on collections of an informer, which does not know
-// whether its resource is namespaced.
+// TestNamespaceFilterOfUnknownScope filters by namespace collections whose informer did not know that they are
+// namespaced.
 func TestNamespaceFilterOfUnknownScope(t *testing.T) {
 	srv := startServer(t)
 	dir := t.TempDir()
@@ -106,7 +106,7 @@ func TestScopeFromKeys(t *testing.T) {
 	}
 }
 
-// TestTakesByScope checks that only a server's description of the resource excludes an empty collection.
+// TestTakesByScope checks that a namespace filter takes an empty collection unless a server has described its resource.
 func TestTakesByScope(t *testing.T) {
 	some := snapshot.Filter{Namespaces: []string{"a"}}
 	of := func(r entry.ResourceInfo, objects int) snapshot.Collection {

@@ -166,7 +166,8 @@ func (c closes) Close() error {
 	return nil
 }
 
-// TestSeedCloses checks that a refused snapshot is closed at once, and an accepted one by Close of the seed.
+// TestSeedCloses checks that a snapshot that is refused as a seed is closed at once, and otherwise by Close of the
+// seed.
 func TestSeedCloses(t *testing.T) {
 	for cluster, refused := range map[string]bool{"here": false, "there": true} {
 		s := newSeedCase(t)

@@ -162,7 +162,7 @@ func churn(t *testing.T, srv *fakeapi.Server, n int) {
 	}
 }
 
-// TestSaveServerExpired checks that a list with an expired token starts again with larger pages, finally with one.
+// TestSaveServerExpired checks that a list whose continue token has expired starts again with larger pages.
 func TestSaveServerExpired(t *testing.T) {
 	srv := startServer(t)
 	lists := listings(t, srv)[:1]

@@ -25,7 +25,7 @@ func signingKey(t *testing.T) (minisign.PublicKey, *minisign.PrivateKey) {
 	return public, &private
 }
 
-// TestSigned checks that Open with SignedBy refuses a missing signature, and that of another key or snapshot.
+// TestSigned checks that Open refuses a missing signature, and a signature by another key or of another snapshot.
 func TestSigned(t *testing.T) {
 	public, private := signingKey(t)
 	other, _ := signingKey(t)

@@ -65,7 +65,7 @@ func (p *hiddenWords) search(when string) {
 	}
 	for _, e := range entries {
 		data, err := os.ReadFile(filepath.Join(p.dir, e.Name()))
-		if err == nil { // if err is set, the file was removed before it could be read
+		if err == nil { // an error means that the file was removed before it could be read
 			p.look(when+", in "+e.Name(), data)
 		}
 	}

@@ -29,7 +29,7 @@ func (o Options) Validate() error {
 // Kind is the kind of a change.
 type Kind string
 
-// The kinds of changes.
+// These are the kinds of changes.
 const (
 	Added   Kind = "added"
 	Removed Kind = "removed"

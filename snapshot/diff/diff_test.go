@@ -277,7 +277,7 @@ func TestDiffOfUnknownTypes(t *testing.T) {
 	}
 }
 
-// TestDiffEnds checks that Compare ends with an error of its callback, of a source, or of records out of order.
+// TestDiffEnds checks that Compare returns errors of its callback and of its sources, and of records out of order.
 func TestDiffEnds(t *testing.T) {
 	a, b := memory(contentOf{widgets(), nil}), memory(contentOf{widgets(), []entry.Entry{
 		recordOf(t, widgets(), `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"a"}}`),

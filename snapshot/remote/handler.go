@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Handler serves the repository in a directory, and no other files, for GET and HEAD, at the root of its URL.
+// Handler serves the repository in a directory, and no other files, for GET and HEAD. Its URL is the repository's URL.
 func Handler(dir string) http.Handler { return handler(dir) }
 
 type handler string

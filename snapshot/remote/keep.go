@@ -22,7 +22,8 @@ func (k Keep) choose(items []Item) []bool {
 	return keeps
 }
 
-// newest marks the newest snapshot of each span as kept, for so many spans. of returns the hour, day or week of a time.
+// newest keeps the newest snapshot of each hour, day or week, for as many of these spans. of returns the start of a
+// span.
 func newest(items []Item, keeps []bool, spans int, of func(time.Time) time.Time) {
 	var last time.Time
 	for i, it := range items {

@@ -248,7 +248,7 @@ func TestPull(t *testing.T) {
 	}
 }
 
-// TestEncrypted checks that Push and Pull work without the decryption key, and that Describe then fails.
+// TestEncrypted checks that Push and Pull work without the decryption key, unlike Describe.
 func TestEncrypted(t *testing.T) {
 	path, _ := saved(t, 10)
 	id, err := age.GenerateX25519Identity()
