@@ -43,7 +43,7 @@ func TakeWriter(s *Store) (release func(), err error) {
 func OnRelease(s *Store, fn func()) { s.file.OnRelease = fn }
 
 // WaitBackground waits until the background work of s has ended, except the check of the file's identity.
-func WaitBackground(s *Store) { s.file.WaitBackground(1) } // the identity check of the file never ends, so one goroutine remains
+func WaitBackground(s *Store) { s.file.WaitBackground(1) } // the check of the identity never ends
 
 func handleOf(s *Store) (h *boltfile.Handle) {
 	err := s.file.ViewHandle(context.Background(), func(now *boltfile.Handle, _ *bolt.Tx) error {

@@ -412,7 +412,7 @@ func TestRollbackThatPanics(t *testing.T) {
 			at := pagesOf(t, data)["freelist"][0]
 			clear(data[at : at+filePageSize])
 		})
-		return tx.Bucket(disk.Root).Put([]byte("k"), make([]byte, 50<<20)) // this value is larger than the maximum size of the file
+		return tx.Bucket(disk.Root).Put([]byte("k"), make([]byte, 50<<20)) // exceeds the file's MaxSize
 	})
 	if !isDamaged(err) || !isDamaged(s.Err()) {
 		t.Errorf("write: %v; Err: %v", err, s.Err())

@@ -232,7 +232,7 @@ func (x *operations) run() {
 		copies += p.whileSearching("while rekeying", disk.SuffixNew, func() { mustRekey(t, s) })
 	}
 	if copies == 0 {
-		t.Log("no copy was seen while it was being made") // this is no failure, since TestKilledWhileRekeying checks such copies
+		t.Log("no copy was seen while it was being made") // no failure: TestKilledWhileRekeying checks such copies
 	}
 	x.addIndex(c)
 	wantSound(t, s)
