@@ -45,8 +45,8 @@ func rewrite(t *testing.T, c *store.Collection, n int, change func(*corev1.Pod))
 }
 
 // TestRewriteChangesCompression checks that a list with ReplaceOptions.Rewrite compresses plain records, or
-// decompresses them if Compression is off, and reports no changes. It covers lists that hold back their changes until
-// Commit, and larger lists.
+// decompresses compressed records if Compression is off, and reports no changes. Lists may hold back their changes
+// until Commit, or be too large for that.
 func TestRewriteChangesCompression(t *testing.T) {
 	t.Run("held", func(t *testing.T) { testRewriteChangesCompression(t, false) })
 	t.Run("shown", func(t *testing.T) { testRewriteChangesCompression(t, true) })

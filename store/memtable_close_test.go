@@ -188,7 +188,8 @@ func TestCloseDuringBackpressure(t *testing.T) {
 		}
 		store.SetDirtyLimit(s, 1)
 		c := openPods(t, s, nil)
-		release, err := store.TakeWriter(s) // from here on each Apply starts a commit
+		// The writer lock is taken before Apply, because at this limit each Apply starts a commit at once.
+		release, err := store.TakeWriter(s)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -230,7 +230,7 @@ func (p location) nameOf(file string) string {
 	return p.name + ":" + file // in an OCI registry, file is a tag
 }
 
-// latestFile contains the name of the newest snapshot and a line feed.
+// latestFile is the file that contains the name of the newest snapshot and a line feed.
 const latestFile = "latest"
 
 func (p location) latest(ctx context.Context) (string, error) {
