@@ -69,7 +69,7 @@ func (m *changelogModel) must(what string, err error) {
 	}
 }
 
-// open opens the store and applies the events after its resourceVersion, or lists if Info.MustRelist is set.
+// open opens the store and applies the events after its resourceVersion, or lists the collection if it must.
 func (m *changelogModel) open() {
 	s, err := store.Open(m.path(), m.o)
 	m.must("open", err)

@@ -535,7 +535,7 @@ func TestFileThatAppearsBeforeAnImport(t *testing.T) {
 			_, err := store.NewImport(t.Context(), path, store.ImportOptions{Store: store.Options{Logger: &quiet}})
 			done <- err
 		}()
-		synctest.Wait() // until the import waits for the other process to remove its ".opening" file
+		synctest.Wait() // until the import waits for the lock on the ".opening" file
 		if err := errors.Join(os.WriteFile(path, []byte("another's"), 0o600), mark.Close()); err != nil {
 			t.Fatal(err)
 		}

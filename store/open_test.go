@@ -250,7 +250,7 @@ func TestOpenContext(t *testing.T) {
 	mustClose(t, mustOpen(t, path, store.Options{}))
 }
 
-// isHeldHere reports whether err names this process as the holder of the store, which only Linux can tell.
+// isHeldHere reports whether err names this process as the holder of the store; always true on non-Linux systems.
 func isHeldHere(err error) bool {
 	return runtime.GOOS != "linux" || strings.Contains(err.Error(),
 		"this process has it open already: share the *Store, or close it")
