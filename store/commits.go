@@ -92,7 +92,7 @@ func (m member) Snapshot() commit.Snapshot {
 type snapshot struct {
 	c *Collection
 	*memtable.Snapshot[state.Covers]
-	cursors  *changelog.Snapshot // cursors are the positions that the transaction has written
+	cursors  *changelog.Snapshot // cursors are the positions of the durable handlers in the transaction
 	idledFor int64               // idledFor is stored in Collection.idledFor if the commit succeeds
 }
 

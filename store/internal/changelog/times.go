@@ -99,7 +99,7 @@ func (t Times) Offset(at time.Time, of Span) (after uint64, from time.Time) {
 	}
 	marks, _ := slices.BinarySearchFunc(t, of.Oldest+1,
 		func(m timeMark, seq uint64) int { return cmp.Compare(m.seq, seq) })
-	if marks > 0 { // the last mark up to of.Oldest dates the missing changes
+	if marks > 0 { // changes up to Span.Oldest may be missing; the last mark before that dates them
 		from = later(from, t.end(marks-1, of.Now))
 	}
 	return of.Oldest, from
@@ -184,7 +184,8 @@ func (w *Writer) mark() error {
 	return w.forgetTimes(b, clocks.Steady)
 }
 
-// dates reports whether a mark still dates changes at now: neither clock has advanced a minute since, or gone back.
+// dates reports whether a mark still dates changes at now: neither the wall clock nor the steady clock has advanced by
+// a minute since the mark, or gone back.
 func dates(mark, now format.Mark) bool {
 	steady, wall := now.Steady.Sub(mark.Steady), now.Wall.Sub(mark.Wall)
 	return !mark.IsZero() && min(steady, wall) > -time.Second && max(steady, wall) < markEvery
