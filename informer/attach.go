@@ -49,7 +49,7 @@ func (i *Informer) attach(lw cache.ListerWatcher) error {
 	}
 }
 
-// admit attaches the first Informer to a collection that has just been opened.
+// admit attaches the first Informer to the collection that it has opened.
 func (i *sharedInformer) admit(member *Informer) {
 	member.shared, member.durable, member.first = i, durable.New(i.durableOptions()), true
 	i.mu.Lock()
@@ -66,7 +66,7 @@ func (i *sharedInformer) attach(ctx context.Context, member *Informer) (attached
 	case <-ctx.Done():
 		return false, nil
 	}
-	if len(i.attachedNow()) == 0 { // the collection could not be opened, or its run has ended
+	if len(i.attachedNow()) == 0 { // an empty list means that opening failed, or that the run has ended
 		return false, nil
 	}
 	if err := i.differs(member.o, member.example); err != nil {
@@ -113,7 +113,6 @@ func (i *sharedInformer) differs(o Options, example any) error {
 	return nil
 }
 
-// quoted formats an option's value for an error.
 func quoted(v any) string {
 	if s, ok := v.(string); ok {
 		return strconv.Quote(s)
@@ -134,7 +133,6 @@ func (i *sharedInformer) detach(member *Informer) (last bool) {
 	return false
 }
 
-// closing reports whether the collection is about to be closed.
 func (i *sharedInformer) closing() bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -184,8 +182,8 @@ func (i *Informer) addIndexers(ctx context.Context, indexers cache.Indexers) err
 	return nil
 }
 
-// noteIndexesLocked records that an Informer has added index functions. The caller holds indexMu, or is the only user
-// of the collection.
+// noteIndexesLocked notes the index functions of member. The caller holds indexMu, or is the only user of the
+// collection.
 func (i *sharedInformer) noteIndexesLocked(member *Informer, indexers cache.Indexers) {
 	for name := range indexers {
 		member.indexed[name] = true

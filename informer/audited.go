@@ -44,7 +44,6 @@ func (i *sharedInformer) newAuditor() *audit.Auditor {
 	})
 }
 
-// audited implements audit.Subject for an informer.
 type audited struct{ i *sharedInformer }
 
 var _ audit.Subject = audited{}
@@ -73,7 +72,8 @@ func (a audited) Verify(ctx context.Context, within time.Duration) error {
 	return file.Scrub(ctx)
 }
 
-// Repaired waits until the loop has repaired the damage that err reports. It returns err if err does not report damage.
+// Repaired waits until the process loop has repaired the damage of the file that err reports. It returns err if err
+// does not report damage.
 func (a audited) Repaired(ctx context.Context, err error) error {
 	for err != nil {
 		if !needsRebuild(err) || a.i.file == nil {

@@ -48,13 +48,13 @@ func (i *sharedInformer) metadataPays(ctx context.Context) bool {
 // refsPage is the payload of a fifo.ReplacedByRef delta: a page of a list by metadata, as references to objects.
 type refsPage struct {
 	refs []entry.ObjectRef
-	// missing holds the references to objects whose listed state is not stored, so that they must be fetched. The
-	// process loop sets it; the sink reads it once the queue is idle.
+	// missing holds the references to objects whose listed state is not stored. The process loop sets missing; sink.Known
+	// reads it once the queue is idle.
 	missing []entry.ObjectRef
 }
 
-// Known implements reflector.Sink. It pushes refs, references to listed objects, and returns those whose listed state
-// is not stored.
+// Known implements reflector.Sink. It queues references to listed objects, and returns the references whose listed
+// state is not stored.
 func (s *sink) Known(ctx context.Context, refs []entry.ObjectRef) (missing []entry.ObjectRef, err error) {
 	p := &refsPage{refs: refs}
 	err = s.queue.Push(ctx, fifo.Delta{Delta: cache.Delta{Type: fifo.ReplacedByRef, Object: p}, Count: len(refs)})

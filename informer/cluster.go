@@ -14,10 +14,10 @@ import (
 
 // clusterInUse holds the id of the cluster to which a collection's run is connected.
 type clusterInUse struct {
-	mu      sync.Mutex
-	id      string        // guarded by mu; "" if the id cannot be read
-	known   bool          // guarded by mu; true once the server has answered in this run
-	changed chan struct{} // guarded by mu; closed at the next change of id or known
+	mu      sync.Mutex    // mu guards id, known and changed
+	id      string        // id is "" if the cluster id cannot be read
+	known   bool          // known is true once the server has answered in this run
+	changed chan struct{} // changed is closed at the next change of id or known
 }
 
 func (c *clusterInUse) set(id string) {
@@ -36,8 +36,8 @@ func (c *clusterInUse) get() (id string, known bool, changed <-chan struct{}) {
 	return c.id, c.known, c.changed
 }
 
-// claimCluster returns a function that records the id of the cluster in use. The function fails if another collection
-// of the file is in use for another cluster. claimCluster returns nil for objects in memory.
+// claimCluster returns a function that claims the file for a cluster id. That function fails if another collection of
+// the file is in use for another cluster. For objects in memory, claimCluster returns nil.
 func (i *sharedInformer) claimCluster() func(id string, exchanged bool) error {
 	if i.collection == nil {
 		return nil
@@ -51,15 +51,15 @@ func (i *sharedInformer) claimCluster() func(id string, exchanged bool) error {
 	}
 }
 
-// hasOwnClient reports whether the informer has a client that may be for another cluster than the run's client.
+// hasOwnClient reports whether the informer's client may be for another cluster than the client of the first Informer.
 func (i *Informer) hasOwnClient() bool {
 	return !i.first && i.o.ClusterID != nil && i.shared.o.ClusterID != nil
 }
 
-// follow adds the handlers to the run, and returns when ctx or the run ends. If the informer has a client of its own,
-// follow first compares its cluster with the run's, and again whenever the run's cluster changes. With SyncPolicy Disk,
-// which serves stored objects without a server, the handlers join before that comparison. If the clusters differ, the
-// handlers get no further changes.
+// follow starts the delivery of changes to the handlers, and returns when ctx or the run ends. An informer with a
+// client of its own compares that client's cluster with the run's cluster before the delivery, and at each change of
+// the run's cluster. With SyncPolicy Disk, which serves stored objects without a server, the delivery starts before
+// that comparison. If the clusters differ, the handlers get no further changes.
 func (i *Informer) follow(ctx, run context.Context) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(delivery.ErrStopped)
@@ -91,7 +91,7 @@ func (i *Informer) follow(ctx, run context.Context) {
 	}
 }
 
-// leaveRun stops the handlers, because the run is connected to another cluster. err says which.
+// leaveRun stops the handlers, because the run is connected to another cluster. err names the clusters.
 func (i *Informer) leaveRun(ctx context.Context, err error) {
 	i.shared.removeJoined(i)
 	i.refuse(err)

@@ -38,16 +38,15 @@ func (p *loop) commit(
 	})
 }
 
-// persist repeats an attempt to write to the store, which is a call of the argument once, until it succeeds. Between
-// attempts it repairs the store if necessary, and waits. It returns an error only if ctx has ended or the store is
-// closed.
+// persist repeats once, a write to the store, until it succeeds. Between attempts it repairs the store if necessary,
+// and waits. It returns an error only if ctx has ended or the store is closed.
 func (p *loop) persist(ctx context.Context, once func() (entry.Result, error)) error {
 	repaired := false
 	for delay := storeBackoff(); ; {
 		res, err := once()
 		p.due.Log()
 		p.reportWrite(ctx)
-		p.left(ctx, res.Skipped) // a failed attempt too reports skipped objects, and the next attempt does not repeat them
+		p.left(ctx, res.Skipped) // failed attempts report skipped objects too, and later attempts do not repeat them
 		if err == nil {
 			p.healthy(ctx)
 			return nil
@@ -97,14 +96,13 @@ func (p *loop) listAgain(ctx context.Context, reason reflector.Reason) {
 	p.relist(reason)
 }
 
-// markMissing records that the store may lack objects until the next list is stored.
 func (p *loop) markMissing() {
 	p.listDue = true
 	p.sync.missing.Store(true)
 }
 
-// rewritingReason returns a reason for a list that rewrites every stored object: the announced reason, or
-// ReasonUnreadable if the announcement has been withdrawn.
+// rewritingReason returns a reason for a list that rewrites every stored object: Status.Rewriting, or ReasonUnreadable
+// if Status.Rewriting is empty.
 func (i *sharedInformer) rewritingReason() reflector.Reason {
 	if reason := i.health.rewritingNow(); reason.Rewrites() {
 		return reason
@@ -155,8 +153,8 @@ func needsRebuild(err error) bool {
 	return errors.Is(err, store.ErrOutcomeUnknown) || errors.Is(err, entry.ErrDamaged)
 }
 
-// repair rebuilds the store's file from the readable records. If that loses objects, it requests a list and records the
-// lost keys in unseen: handlers get a delete for each lost key that the list lacks too.
+// repair rebuilds the store's file from the readable records. If that loses objects, it requests a list and adds the
+// lost keys to unseen: handlers get a delete for each lost key that the list lacks too.
 func (p *loop) repair(ctx context.Context) error {
 	if p.file == nil {
 		return errors.New("the objects are in memory only: there is nothing to rebuild")

@@ -74,8 +74,8 @@ func (i *sharedInformer) comparer() func(ctx context.Context) (reflector.Compari
 	}
 }
 
-// held returns references by key: to the stored objects, and to refused objects in the state that could not be stored.
-// It first waits until the delivered events are stored.
+// held returns the references to the stored objects by key. refused are the references to left-out states of objects,
+// by key. held first waits until the delivered events are stored.
 func (i *sharedInformer) held(ctx context.Context) (held, refused map[string]entry.ObjectRef, err error) {
 	idle, cancel := context.WithTimeout(ctx, idleWait)
 	defer cancel()
@@ -104,7 +104,7 @@ func (i *sharedInformer) held(ctx context.Context) (held, refused map[string]ent
 }
 
 // comparisonPays reports whether the collection is small enough to be compared with a list of the server's metadata.
-// The limit is higher if starts is true, at the start of a run.
+// The limit is higher at the start of a run, when starts is true.
 func (i *sharedInformer) comparisonPays(ctx context.Context, starts bool) bool {
 	most := mostComparedLater
 	if starts {

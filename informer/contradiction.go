@@ -10,9 +10,9 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// ifContradicted returns the reason for a list that the store records if an event shows that the server was rewound. If
-// this process ends before that list, the next process makes it, although by then the rewind may be undetectable.
-// ifContradicted returns "" if a contradiction would not cause a list.
+// ifContradicted returns the Batch.IfContradicted of the next batch: the reason for a list, which the store saves with
+// an event that proves a rewind. If this process ends before that list, the next process makes it, although by then the
+// rewind may be undetectable. ifContradicted returns "" if the event would not cause a list.
 func (p *loop) ifContradicted() string {
 	if p.acceptsContradiction() {
 		return string(reflector.ReasonRewound)
@@ -21,7 +21,7 @@ func (p *loop) ifContradicted() string {
 }
 
 // handleContradiction requests a list if a change shows that the server was rewound: its event cannot follow the stored
-// state. Objects may be missing until that list is stored. due says that the store has recorded the reason that
+// state. Objects may be missing until that list is stored. due says that the store has saved the reason that
 // ifContradicted returned. The caller holds deltasMu.
 func (p *loop) handleContradiction(ctx context.Context, changes []entry.Change, due bool) {
 	at := slices.IndexFunc(changes, func(c entry.Change) bool { return c.Contradicts })
@@ -30,7 +30,7 @@ func (p *loop) handleContradiction(ctx context.Context, changes []entry.Change, 
 	}
 	c := changes[at]
 	if due {
-		p.contradicted() // requests the list, unless one has been requested already
+		p.contradicted() // contradicted requests the list, unless a list has been requested already
 		p.markMissing()
 	}
 	p.due.Add(func() {

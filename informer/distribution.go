@@ -17,34 +17,35 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// A page of a backlog has up to backlogObjects objects (the store's page size), or about backlogBytes, estimated from
-// its first object. backlogBytes is more than a page of the store: otherwise the objects after the end of this page
-// would be decoded twice.
+// A page of stored objects for a handler has up to backlogObjects objects, as many as a page of the store, or about
+// backlogBytes, estimated from the page's first object. backlogBytes exceeds the store's pages: otherwise objects of a
+// store's page beyond the handler's page would be decoded twice.
 const (
 	backlogObjects = 500
 	backlogBytes   = 16 << 20
 )
 
-// distribution queues the stored objects for handlers, page by page, for backlogs and resyncs. deltasMu keeps the pages
-// consistent with the changes that the loop distributes. Handlers that need the same page share its decoded objects;
-// handlers registered before the start usually do.
+// distribution queues the stored objects for handlers, page by page, for replays and resyncs. deltasMu keeps the pages
+// consistent with the changes that the process loop distributes. Handlers that need the same page share its decoded
+// objects; handlers registered before the start usually do.
 type distribution struct {
 	store       store.Interface
-	detector    cache.MutationDetector // gets every object that is read
+	detector    cache.MutationDetector // detector gets every object that is read
 	asks        *asks.Asks
 	clock       clock.WithTicker
-	description string // name of the objects in log lines
+	description string // description names the objects in log lines
 
 	// deltasMu is held while a batch is applied and queued for the handlers, while a late handler joins, and while a
 	// page is queued for a handler. Of user code, only index functions run under it.
 	deltasMu patient.Mutex
 
-	limit int // maximum number of objects of a page
-	// reading is a lock: it holds a token while a page is read. The next handler in line may need the same page.
+	limit int // limit is the maximum number of objects of a page
+	// reading is a lock that is held while a page is read. A handler that waits for it may need the page that is being
+	// read.
 	reading   chan struct{}
-	last      weak.Pointer[delivery.Page] // the last page that was read; guarded by reading
-	lastCount uint64                      // value of distributions before last was read; guarded by reading
-	// distributions counts the distributions of changes to the handlers.
+	last      weak.Pointer[delivery.Page] // last is the last page that was read; reading guards it and lastCount
+	lastCount uint64                      // lastCount is the value of distributions before last was read
+	// distributions counts the distributions of changes to the handlers. A new count makes last stale.
 	distributions atomic.Uint64
 }
 
@@ -107,7 +108,7 @@ func (d *distribution) queuePage(ctx context.Context, l *delivery.Listener) (los
 	for _, obj := range p.Objects {
 		d.detector.AddObject(obj)
 	}
-	if err := d.deltasMu.LockContext(ctx); err != nil { // the lock's holder may be waiting for the disk
+	if err := d.deltasMu.LockContext(ctx); err != nil { // the holder of deltasMu may be waiting for the disk
 		return nil, err
 	}
 	defer d.deltasMu.Unlock()

@@ -19,7 +19,7 @@ type errorSource struct {
 	*cache.Reflector
 
 	mu sync.Mutex
-	at string // guarded by mu; the resourceVersion of the next list
+	at string // at is the resourceVersion of the next list; mu guards it
 }
 
 // singleLister is a ListerWatcher that lists with one request, without WatchList.
@@ -45,7 +45,7 @@ func newErrorSource(example runtime.Object, o cache.ReflectorOptions) *errorSour
 var errNothingToWatch = errors.New("there is nothing to watch")
 
 // reflectorAt returns a cache.Reflector whose LastSyncResourceVersion is resourceVersion. Only a list can set that, so
-// reflectorAt lets the Reflector list an empty result with that resourceVersion.
+// the Reflector lists an empty result with that resourceVersion.
 func (s *errorSource) reflectorAt(ctx context.Context, resourceVersion string) *cache.Reflector {
 	s.mu.Lock()
 	defer s.mu.Unlock()

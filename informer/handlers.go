@@ -31,23 +31,23 @@ func (i *Informer) AddEventHandlerWithResyncPeriod(
 }
 
 // AddEventHandlerWithOptions registers a handler. Once the informer runs, the handler first gets OnAdd(…, true) for
-// each stored object. It fails after the informer has stopped, and if the store cannot be read. Single unreadable
-// objects are reported and left out. While an informer stores a list and the commit hangs, it waits.
+// each stored object. The method fails after the informer has stopped, and if the store cannot be read. Unreadable
+// objects are reported and left out. While the commit of a list hangs, the method waits.
 //
-// The stored objects are read in pages of up to 500, and the next page when the calls of the last have been made. So a
-// slow handler holds a page, and the changes that come meanwhile, but not the collection, and it delays no other
-// handler. Handlers that are at the same page share the decoded objects.
+// A handler gets the stored objects in pages of up to 500. The next page is read when the calls for a page have
+// returned. So a slow handler holds in memory one page and the changes since, and delays no other handler. Handlers at
+// the same page share the decoded objects.
 //
 // While fewer than 1,024 calls are pending, a handler gets every event. From then on, successive updates of one object
-// are merged into one OnUpdate, with the first old state and the last new one, at the place of the first. Nothing else
-// changes: no addition or deletion is dropped, an addition keeps isInInitialList, a deletion and the addition after it
-// stay two calls, an update after a pending addition stays a call of its own, and the calls of one object stay in
-// order. Calls that were pending before stay as they are. Resyncs merge likewise, and hide no change. So at most 1,024
-// calls are pending, plus two for each object and three for each deletion, however long a handler sleeps.
+// are merged into one OnUpdate, with the first old state and the last new one, at the position of the first. No
+// addition or deletion is dropped, and the calls of one object stay in order. An addition keeps isInInitialList. A
+// deletion and the next addition stay two calls, and an update after a pending addition stays a call of its own.
+// Earlier pending calls stay as they are. Resyncs merge likewise, and hide no change. So at most 1,024 calls are
+// pending, plus two for each object and three for each deletion, however long a handler sleeps.
 //
-// Status.Handlers and package metrics have the number of pending calls and of merged updates. The log (of
-// HandlerOptions.Logger) names a handler that gets an event at 1,024 pending calls, at most once in ten minutes, and
-// again when it has caught up: nothing is pending and its last call has returned. Replays and resyncs are not logged.
+// Status.Handlers and package metrics have the numbers of pending calls and merged updates. The log
+// (HandlerOptions.Logger) names a handler that gets an event at 1,024 pending calls, at most once in ten minutes. It
+// names the handler again when no call is pending and the last call has returned. Replays and resyncs are not logged.
 func (i *Informer) AddEventHandlerWithOptions(
 	handler cache.ResourceEventHandler, options cache.HandlerOptions,
 ) (cache.ResourceEventHandlerRegistration, error) {
@@ -59,7 +59,7 @@ func (i *Informer) AddEventHandlerWithOptions(
 		err = i.join(l, &due)
 	}
 	due.Log()
-	if errors.Is(err, delivery.ErrStopped) { // client-go's words, which programs compare
+	if errors.Is(err, delivery.ErrStopped) { // programs compare client-go's message
 		return nil, fmt.Errorf("handler %s was not added to shared informer because it has stopped already", l.Name)
 	}
 	if err != nil {
@@ -87,7 +87,7 @@ func (i *Informer) register(l *delivery.Listener, resync time.Duration, due *del
 	return false, i.processor.Add(l)
 }
 
-// warning queues a log line for when no lock is held.
+// A warning queues a log line, which is written when no lock is held.
 type warning func(msg string, keysAndValues ...any)
 
 // requestedResyncLocked applies the lower bounds to the requested period. Before the start, a period that is shorter
@@ -117,7 +117,6 @@ func (i *Informer) requestedResyncLocked(warn warning, period time.Duration) tim
 	return period
 }
 
-// effectiveResync returns the resync period of a handler, given the informer's check period.
 func effectiveResync(warn warning, desired, check time.Duration) time.Duration {
 	if desired == 0 {
 		return 0
@@ -174,9 +173,9 @@ func (i *Informer) joinDistribution(l *delivery.Listener) (replays bool, err err
 	return replays, i.processor.Add(l)
 }
 
-// joinHandlers starts the durable handlers of i. Unless the run began with the ordinary handlers of i, it also adds
-// them to the distribution of changes; they first get the stored objects, a page at a time. It retries until the store
-// can be read or ctx ends. Further calls do nothing.
+// joinHandlers starts the durable handlers of i. Unless the run began with the ordinary handlers of i, it also starts
+// the delivery of changes to them; they first get the stored objects, a page at a time. It retries until the store can
+// be read or ctx ends. Further calls do nothing.
 func (i *Informer) joinHandlers(ctx context.Context) {
 	i.durable.Start(ctx)
 	for delay := storeBackoff(); !i.hasJoined(); {
@@ -217,7 +216,6 @@ func (i *Informer) tryJoin(ctx context.Context) error {
 	return nil
 }
 
-// handlerSource implements delivery.Source: it reads pages of stored objects for the handlers of an Informer.
 type handlerSource struct{ i *Informer }
 
 var _ delivery.Source = handlerSource{}

@@ -11,18 +11,17 @@ import (
 
 // health holds the parts of Status about the store and about changes that would go unnoticed. Safe for concurrent use.
 type health struct {
-	mu        sync.Mutex
-	storeErr  error             // guarded by mu; why the store cannot be written; nil while it can
-	commitErr error             // guarded by mu; why dirty changes cannot be committed; nil while they can
-	rewriting reflector.Reason  // guarded by mu; why a list must rewrite all stored objects; "" if none must
-	unguarded map[string]string // guarded by mu; never nil; the reason for each change that would go unnoticed
+	mu        sync.Mutex        // mu guards storeErr, commitErr, rewriting and unguarded
+	storeErr  error             // storeErr is why the store cannot be written
+	commitErr error             // commitErr is why dirty changes cannot be committed
+	rewriting reflector.Reason  // rewriting is why a list must rewrite all stored objects; "" if none must
+	unguarded map[string]string // unguarded is never nil, and has the reason for each change that would go unnoticed
 	// distrusts is true once an object could not be decoded, in this run or an earlier one.
 	distrusts atomic.Bool
 }
 
 func (h *health) distrustsNow() bool { return h.distrusts.Load() }
 
-// errs returns why the store cannot be written and why dirty changes cannot be committed; nil if they can.
 func (h *health) errs() (store, commit error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -35,7 +34,6 @@ func (h *health) setStoreErr(err error) {
 	h.storeErr = err
 }
 
-// setCommitErr sets commitErr and returns its previous value.
 func (h *health) setCommitErr(err error) (before error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -55,8 +53,8 @@ func (h *health) setRewriting(r reflector.Reason) {
 	h.rewriting = r
 }
 
-// setUnguarded records why a change would go unnoticed. err is the reason; a nil err deletes the record. It returns
-// true if the change has a reason now and had none before.
+// setUnguarded sets err as the reason why a change of the server or the transform would go unnoticed; a nil err deletes
+// the reason. It returns true if the change has a reason now and had none before.
 func (h *health) setUnguarded(change string, err error) (isNew bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -69,8 +67,7 @@ func (h *health) setUnguarded(change string, err error) (isNew bool) {
 	return !known
 }
 
-// unguardedNow returns a sentence for each recorded change that would go unnoticed, for Status.Unguarded. The sentences
-// that derive from the reflector's status are not included.
+// unguardedNow returns the sentences of Status.Unguarded, without those that derive from the reflector's status.
 func (h *health) unguardedNow() (sentences []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -21,7 +21,7 @@ import (
 )
 
 // Informer is a cache.SharedIndexInformer whose cache is a store. Informers of one process on one collection share its
-// reflector and store. Each has its own handlers, and its own Run.
+// reflector and store. Each Informer has its own handlers and its own Run.
 type Informer struct {
 	o       Options
 	example runtime.Object
@@ -37,24 +37,25 @@ type Informer struct {
 	// indexed holds the names of the indexes that this Informer has added; guarded by shared.indexMu.
 	indexed map[string]bool
 
-	first       bool      // true if the run uses the options and ListerWatcher of this Informer
-	endNotified sync.Once // calls Observer.InformerEnded once
+	first       bool      // first is true if the run uses the options and ListerWatcher of this Informer
+	endNotified sync.Once // endNotified makes the call of Observer.InformerEnded unique
 
-	mu               sync.Mutex      // taken after sharedInformer.mu
-	started, stopped bool            // guarded by mu
-	closed           bool            // guarded by mu; Close was called
-	running          context.Context // guarded by mu; context of RunWithContext; nil before
-	// joined is true once the handlers get changes; guarded by mu. It is set with deltasMu held, except before the run
-	// begins.
+	// mu guards the fields from started to transform; the last three are constant after the start. mu is taken after
+	// sharedInformer.mu.
+	mu               sync.Mutex
+	started, stopped bool
+	closed           bool            // closed is true once Close was called
+	running          context.Context // running is the context of RunWithContext; nil before
+	// joined is true once the handlers get changes. It is set with deltasMu held, except before the run begins.
 	joined            bool
-	refused           error                              // guarded by mu; why the informer gets no changes
-	resyncCheckPeriod time.Duration                      // guarded by mu until started
-	onWatchError      cache.WatchErrorHandlerWithContext // guarded by mu until started; nil for the default
-	transform         cache.TransformFunc                // guarded by mu until started
+	refused           error // refused is why the informer gets no changes
+	resyncCheckPeriod time.Duration
+	onWatchError      cache.WatchErrorHandlerWithContext // onWatchError is nil for client-go's default
+	transform         cache.TransformFunc
 
-	errorSource    *errorSource // makes the Reflector for watch error handlers; set by start
+	errorSource    *errorSource // errorSource makes the Reflector for watch error handlers; start sets it
 	durableStopped sync.Once
-	awaitDurable   func() // waits for running calls of durable handlers; set by stopDurable
+	awaitDurable   func() // awaitDurable waits for running calls of durable handlers; stopDurable sets it
 }
 
 var _ cache.SharedIndexInformer = &Informer{}
@@ -129,9 +130,8 @@ func (i *Informer) File() *store.Store {
 // GetStore returns the store. It is readable at any time, before Run too.
 func (i *Informer) GetStore() cache.Store { return i.GetIndexer() }
 
-// GetIndexer returns the store. It is readable at any time, before Run too. It reads as client-go's does:
-// List(selector) of a lister gets all objects and then selects. With another Residency than All that decodes all of
-// them; use Reader there.
+// GetIndexer returns the store. It is readable at any time, before Run too. As in client-go, List(selector) of a lister
+// gets all objects and then selects. With another Residency than All that decodes all of them; use Reader there.
 func (i *Informer) GetIndexer() cache.Indexer { return i.shared.indexer }
 
 // Reader returns a reader of the same objects as GetStore. It takes a query.Query (namespace, labels, fields), decodes
@@ -145,7 +145,7 @@ func (i *Informer) Reader() store.Reader { return i.shared.store }
 // or if the build takes longer than New would wait.
 func (i *Informer) AddIndexers(indexers cache.Indexers) error {
 	if i.IsStopped() {
-		return errors.New("indexer was not added because it has stopped already") // client-go's words
+		return errors.New("indexer was not added because it has stopped already") // the message is client-go's
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), openWait)
 	defer cancel()
@@ -160,7 +160,7 @@ func (i *Informer) SetWatchErrorHandler(handler cache.WatchErrorHandler) error {
 // SetWatchErrorHandlerWithContext sets the handler for each error that ends a connection (including a watch that runs
 // during a list), and for the store's failures. Default cache.DefaultWatchErrorHandler. The handler's Reflector has the
 // right name, type and LastSyncResourceVersion, but never runs. Two goroutines may call the handler at a time: one for
-// the connection, the other for the store. It is called once for each call that is overdue (reflector.ErrOverdue), and
+// the connection, the other for the store. The handler is called once for each overdue call (reflector.ErrOverdue), and
 // once for a failure of the store. The method fails once the informer has started.
 func (i *Informer) SetWatchErrorHandlerWithContext(handler cache.WatchErrorHandlerWithContext) error {
 	return i.beforeStart(func() { i.onWatchError = handler })
@@ -202,7 +202,7 @@ func (i *Informer) beforeStart(set func()) error {
 	return nil
 }
 
-// IsStopped reports whether the informer has been stopped. It cannot be started again.
+// IsStopped reports whether the informer has been stopped. A stopped informer cannot be started again.
 func (i *Informer) IsStopped() bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -215,21 +215,18 @@ func (i *Informer) hasStarted() bool {
 	return i.started
 }
 
-// hasJoined reports whether the handlers get changes.
 func (i *Informer) hasJoined() bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.joined
 }
 
-// refusal returns why the informer gets no changes; nil if it does.
 func (i *Informer) refusal() error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.refused
 }
 
-// logger returns Options.Logger, or the logger of ctx.
 func (o Options) logger(ctx context.Context) klog.Logger {
 	if o.Logger != nil {
 		return *o.Logger

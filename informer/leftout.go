@@ -10,7 +10,7 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// leftOutIn adds to the checkpoint the objects that earlier runs could not store. If some of them are not recorded, it
+// leftOutIn adds to the checkpoint the objects that earlier runs could not store. If info does not name all of them, it
 // requests a list of everything.
 func leftOutIn(info entry.Info, c *reflector.Checkpoint) {
 	if info.LeftOutMore && c.Relist == "" {
@@ -21,15 +21,14 @@ func leftOutIn(info entry.Info, c *reflector.Checkpoint) {
 	}
 }
 
-// leftOutUndecodable reports whether earlier runs have left out undecodable objects.
 func leftOutUndecodable(info entry.Info) bool {
 	return info.LeftOutMore || slices.ContainsFunc(info.LeftOut, func(l entry.LeftOut) bool {
 		return l.Reason == entry.LeftOutCodec
 	})
 }
 
-// leftOutByTransform returns the record of a left-out object: its transform failed, or it could not be decoded for the
-// transform.
+// leftOutByTransform returns the entry.LeftOut of an object whose transform failed, or that could not be decoded for
+// the transform.
 func leftOutByTransform(obj runtime.Object) entry.LeftOut {
 	l := entry.LeftOut{Reason: entry.LeftOutTransform}
 	if u, ok := obj.(*entry.Undecoded); ok && u.Err() != nil {

@@ -24,7 +24,7 @@ func (p *loop) beginList(ctx context.Context, s listStart) error {
 			return entry.Result{}, err
 		}
 		if reflector.Reason(info.MustRelist).Lasts() {
-			s.options.Rewrite = true // a reason to rewrite every object was stored after the request; this list clears it
+			s.options.Rewrite = true // the end of a list clears every stored reason, so this list must rewrite too
 		}
 		list, err := p.store.BeginReplace(ctx, s.options)
 		if err == nil {
@@ -169,7 +169,6 @@ func (p *loop) unseenDeletes(ctx context.Context) (out []entry.Change) {
 	return out
 }
 
-// abortList aborts the current list, if any.
 func (p *loop) abortList() {
 	if p.list != nil {
 		p.list.Abort()

@@ -30,7 +30,7 @@ type loop struct {
 	contradicted, acceptsContradiction func() bool
 
 	attrs *attributes.Tracker
-	// replay lists the handlers that get the stored objects when the loop starts.
+	// replay lists the handlers that get the stored objects when the process loop starts.
 	replay []*delivery.Listener
 
 	// ended is closed when run has returned.
@@ -41,7 +41,7 @@ type loop struct {
 	rewrites bool
 	// listReason is the reason for list, or for the previous list if list is nil.
 	listReason reflector.Reason
-	// cold says that the collection was not complete when list began. Its pages are stored as they arrive.
+	// cold says that the collection was not complete when list began. The pages of a cold list are stored as they arrive.
 	cold bool
 	// savers waits for the goroutines of saveFirstList.
 	savers sync.WaitGroup
@@ -111,7 +111,6 @@ func (p *loop) run(ctx context.Context) error {
 	}
 }
 
-// handleAsks handles the requests of other goroutines.
 func (p *loop) handleAsks(ctx context.Context, a asks.Ask) error {
 	if a.Looked != nil {
 		if err := p.repairFailure(ctx); err != nil {
@@ -119,7 +118,7 @@ func (p *loop) handleAsks(ctx context.Context, a asks.Ask) error {
 		}
 		close(a.Looked)
 	}
-	if a.Unreadable != nil && p.health.rewritingNow() == "" { // otherwise a list that rewrites every object is due
+	if a.Unreadable != nil && p.health.rewritingNow() == "" { // it is not "" if a list rewrites everything
 		if err := p.replaceUnreadable(ctx, []delivery.Unreadable{{Err: a.Unreadable}}); err != nil {
 			return err
 		}
@@ -165,14 +164,13 @@ func (p *loop) process(ctx context.Context, deltas []fifo.Delta) error {
 		p.abortList()
 		return nil
 	case d.Type == fifo.Drained:
-		return nil // the caller then reports the batch to syncing
+		return nil // run then calls syncing.processed
 	case p.list != nil:
 		return p.foldIn(ctx, deltas)
 	}
 	return p.apply(ctx, deltas)
 }
 
-// apply commits a batch of changes and bookmarks.
 func (p *loop) apply(ctx context.Context, deltas []fifo.Delta) error {
 	b := entry.Batch{LastContact: p.contactTime(), Unpaced: true}
 	for _, d := range deltas {
@@ -287,7 +285,6 @@ func keepsVersion(c entry.Change) bool {
 	return err == nil && c.OldRef.ResourceVersion == m.GetResourceVersion()
 }
 
-// left counts and logs the objects that a write to the store has left out.
 func (p *loop) left(ctx context.Context, skipped []entry.Skipped) {
 	for _, s := range skipped {
 		p.skip(ctx, s.Key, s.Err)

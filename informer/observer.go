@@ -10,9 +10,9 @@ import (
 )
 
 // Observer receives events that Status does not record; package metrics implements it. Several goroutines of the
-// informer may call it at a time, under no lock, and wait for it, so its methods must be fast. Of the informer they may
-// only call Status, Identity, File and SubscribeSource. If Informers share a collection, HandlerCalled is called on the
-// Observer of the handler's Informer. Committed is called once per distinct Observer, with its first Informer.
+// informer may call it at a time, under no lock, and wait for it, so its methods must be fast. They may call only
+// Status, Identity, File and SubscribeSource of the informer. If Informers share a collection, HandlerCalled is called
+// on the Observer of the handler's Informer. Committed is called once per distinct Observer, with its first Informer.
 type Observer interface {
 	// InformerMade is called by New when it succeeds.
 	InformerMade(i *Informer)
@@ -37,8 +37,8 @@ type Commit struct {
 	Err error
 }
 
-// observed wraps an attempt so that a write to memory is recorded for reportWrite. With a file it returns attempt
-// unchanged, because the store reports its commits.
+// observed wraps an attempt to write: it saves a write to memory in written, for reportWrite. With a file it returns
+// attempt unchanged, because the store reports its commits.
 func (p *loop) observed(attempt func() (entry.Result, error)) func() (entry.Result, error) {
 	if p.file != nil {
 		return attempt
@@ -56,7 +56,7 @@ func (p *loop) observed(attempt func() (entry.Result, error)) func() (entry.Resu
 	}
 }
 
-// reportWrite reports the last write to memory to the observer. The caller holds no lock.
+// reportWrite reports the last write to memory to the observers. The caller holds no lock.
 func (p *loop) reportWrite(ctx context.Context) {
 	w := p.written
 	p.written = nil
@@ -65,7 +65,6 @@ func (p *loop) reportWrite(ctx context.Context) {
 	}
 }
 
-// notifyObservers reports a commit to each observer.
 func (i *sharedInformer) notifyObservers(c Commit) {
 	var notified []Observer
 	for _, member := range i.attachedNow() {

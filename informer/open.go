@@ -33,7 +33,6 @@ const (
 		"and they are not to be stored without"
 )
 
-// withDefaults returns o with the defaults for objects like example.
 func (o Options) withDefaults(example runtime.Object) (Options, error) {
 	if o.SyncPolicy == "" {
 		o.SyncPolicy = Resumed
@@ -50,7 +49,7 @@ func (o Options) withDefaults(example runtime.Object) (Options, error) {
 	if o.Resource.Kind == "" {
 		o.Resource.Kind = kindOfExample(example)
 		o.Resource.Singular = strings.ToLower(o.Resource.Kind)
-		o.Resource.Namespaced = o.Identity.Namespace != "" // if false, the store derives it from the keys
+		o.Resource.Namespaced = o.Identity.Namespace != "" // the store derives Namespaced from the keys if it is false
 	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
@@ -87,7 +86,6 @@ func representationOf(example runtime.Object) entry.Representation {
 	return entry.Typed
 }
 
-// validate returns an error for invalid options.
 func (o Options) validate() error {
 	if o.SyncPolicy != Resumed && o.SyncPolicy != Disk {
 		return fmt.Errorf("Options.SyncPolicy %q is neither Resumed nor Disk", o.SyncPolicy)

@@ -52,15 +52,14 @@ type Options struct {
 
 	// Identity describes the objects that the ListerWatcher lists. Its Namespace, LabelSelector, FieldSelector and
 	// ShardSelector must equal those of the requests; otherwise the informer serves incomplete data. requests.ListWatch
-	// makes a ListerWatcher from it. requests.ClientListWatch adds the selectors to a client's requests; the namespace
-	// is the client's. Representation is derived from the example object and may be empty.
+	// makes a ListerWatcher from it. requests.ClientListWatch adds the selectors to a client's requests; the namespace is
+	// the client's. Representation is derived from the example object and may be empty.
 	//
-	// The informer cannot ask a ListerWatcher for its scope. So it does not store objects outside the namespace,
-	// without the labels, or of another type than the example. It counts them in Status.Reflector.Skipped, and
-	// Status.Err reports them until a list has none. Until then no new resourceVersion is stored, and the next start
-	// lists. A list of only these objects is discarded and retried, and the stored objects stay. A wrong field selector
-	// is not noticed, and a wrong shard selector only if a list has so many objects that some should be of this shard,
-	// and none is.
+	// The informer does not store objects outside the namespace, without the labels, or of another type than the example.
+	// It counts them in Status.Reflector.Skipped, and Status.Err reports them until a list has none. Until then no new
+	// resourceVersion is stored, and the next start lists. A list of only these objects is discarded and retried, and the
+	// stored objects stay. A wrong field selector is not noticed. A wrong shard selector is noticed only if a list is long
+	// enough that some objects should be of this shard, and none is.
 	Identity entry.Identity
 	// Resource is stored for the command line. Default: the kind of the example object, or its Go type's name.
 	Resource entry.ResourceInfo
@@ -68,9 +67,9 @@ type Options struct {
 	Codec codec.Codec
 
 	// ClientDecodes leaves decoding to the ListerWatcher. By default the informer reads the answers of a
-	// requests.ListWatch itself: it stores objects as the server sends them, and decodes only objects that a handler,
-	// an index function, a transform or a reader needs (package reflector/wire). The factories and the adapter for
-	// controller-runtime have ListerWatchers of that kind where they can. Status.Undecoded says whether it does.
+	// requests.ListWatch itself: it stores objects as the server sends them, and decodes only objects that a handler, an
+	// index function, a transform or a reader needs (package reflector/wire). The factories and the adapter for
+	// controller-runtime have ListerWatchers of that kind where they can. Status.Undecoded reports the result.
 	ClientDecodes bool
 
 	// Residency says which objects are kept decoded in memory: store.All or store.None. Default All, as in client-go.
@@ -98,12 +97,11 @@ type Options struct {
 
 	// ClusterID returns the id of the cluster; it is called at every connect. See requests.KubeSystemUID. It detects
 	// another cluster at the same address, whose objects then replace the stored ones. If it takes more than 40 s, or
-	// panics (with utilruntime.ReallyCrash off), the connection counts as failed and is retried. While five calls have
-	// not returned, it is not called again. This holds for OpenAPIHash too.
+	// panics (with utilruntime.ReallyCrash off), the connection counts as failed and is retried. While five calls have not
+	// returned, it is not called again. These limits hold for OpenAPIHash too.
 	//
-	// A store is for one cluster. If another informer on the same store runs with another cluster, Status.Err, the log
-	// and the watch error handler have store.ErrOtherCluster, and this informer waits for the end of the other one.
-	// Default: not checked.
+	// If another informer on the same store runs with another cluster, Status.Err, the log and the watch error handler
+	// have store.ErrOtherCluster, and this informer waits for the end of the other one. Default: not checked.
 	ClusterID func(ctx context.Context) (string, error)
 	// OpenAPIHash returns the hash of the group-version's schema; see requests.OpenAPIHash, and requests.NewSchemas,
 	// which reads the hashes once for all informers. It is called at the first connect, then at most once an hour,
@@ -117,12 +115,12 @@ type Options struct {
 	// (codec.UnstructuredWith) and the server is not newer than the program's Go types, otherwise JSON. Status.Encoding
 	// reports the choice. It needs a ListerWatcher of requests.ListWatch. Default: the client's configuration decides.
 	ServerVersion func(ctx context.Context) (string, error)
-	// ListMetadata makes the ListerWatcher's list requests for metadata, with the same scope; see
-	// requests.ListMetadata. Audits, look-ups, and a start with the policy Resumed use it. A list after lost history
-	// uses it, and fetches only changed objects, on two conditions. The stored objects must be large: a mean of 8 KiB,
-	// and four times their metadata, by the first 64. And OpenAPIHash, read on this connection, must be the hash that
-	// they were listed with. From the first page with more than a quarter of changed objects on, it lists whole
-	// objects. Default: the requests of a ListerWatcher of requests.ListWatch; with others, whole objects.
+	// ListMetadata makes the ListerWatcher's list requests for metadata, with the same scope; see requests.ListMetadata.
+	// Audits, look-ups, and a start with the policy Resumed use it. A list after lost history uses it, and fetches only
+	// changed objects, on two conditions. By the first 64 stored objects, the mean size must be at least 8 KiB and four
+	// times the metadata. And OpenAPIHash, read on this connection, must equal the hash of the last list. From the first
+	// page with more than a quarter of changed objects on, whole objects are listed. Default: the requests of a
+	// ListerWatcher of requests.ListWatch; with others, whole objects.
 	ListMetadata func(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error)
 	// Seed provides the initial contents, such as a snapshot (snapshot.Seed), if nothing is stored yet. The seed
 	// replaces the first list, and the watch resumes from it. With SyncPolicy Disk the informer has synced then.
@@ -133,9 +131,9 @@ type Options struct {
 	// SeedCluster is the cluster id that a seed must have. With it an informer can begin without the server, or with a
 	// server whose cluster id cannot be read. Default: the id that the server reports.
 	SeedCluster string
-	// AuditEvery is the maximum time between audits by Informer.Audit: each follows after a random half to whole of it.
-	// An audit does not notice a content that changes while the resourceVersion stays, such as a new default of a CRD;
-	// OpenAPIHash does. Default 0: no audits.
+	// AuditEvery is the maximum time between audits by Informer.Audit; the actual time is random, from half of it to all
+	// of it. An audit does not notice a content that changes while the resourceVersion stays, such as a new default of a
+	// CRD; OpenAPIHash does. Default 0: no audits.
 	AuditEvery time.Duration
 	// PageSize is the maximum number of objects in a page of a list, which bounds the list's memory: while one page is
 	// transformed and stored the next is fetched, and no other is held. Pages are smaller at the start, for large

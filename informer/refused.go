@@ -13,9 +13,9 @@ import (
 
 // Refused returns an informer for functions that cannot return an error (a factory's ForResource, controller-runtime's
 // NewInformer, the function for InformerFor of a generated factory) when they cannot make an informer. Of returns err
-// for it, and so does every method, of the informer and its indexer, that returns an error. The informer is empty and
-// never syncs. List, ListKeys, GetIndexers and ListIndexFuncValues of its indexer therefore behave as on an empty
-// cache: first call Of, or a method that returns an error. Run reports err and returns when its context ends.
+// for it. So does every method of the informer and its indexer that returns an error. The informer is empty and never
+// syncs, so List, ListKeys, GetIndexers and ListIndexFuncValues of its indexer behave as on an empty cache. Run reports
+// err and returns when its context ends.
 func Refused(exampleObject runtime.Object, err error) cache.SharedIndexInformer {
 	return &refused{
 		err:  err,
@@ -78,7 +78,6 @@ func (r *refused) RunWithContext(ctx context.Context) {
 	<-ctx.Done()
 }
 
-// refusedIndexer is an empty indexer whose methods fail with err.
 type refusedIndexer struct {
 	cache.Indexer
 	err error

@@ -12,9 +12,9 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// watchFailure wakes the loop when the file fails, so that damage which only a reader has found is repaired without an
-// event. It also wakes the loop when a reader finds an object that this program cannot decode, and when the store is
-// closed, which ends the run.
+// watchFailure wakes the process loop when the file fails, so that damage which only a reader has found is repaired
+// without an event. It also wakes the process loop when a reader finds an object that this program cannot decode, and
+// when the store is closed, which ends the run.
 func (i *sharedInformer) watchFailure(ctx context.Context) {
 	if i.file == nil {
 		return
@@ -25,14 +25,14 @@ func (i *sharedInformer) watchFailure(ctx context.Context) {
 		case <-i.file.Failed():
 		case <-readers:
 			if !errors.Is(i.indexer.Err(), entry.ErrIncompatible) {
-				readers = nil // failures of the file are handled above; other errors need no list
+				readers = nil // Failed of the file reports the file's failures, and other errors need no list
 				continue
 			}
 		case <-i.file.Closing():
 		case <-ctx.Done():
 			return
 		}
-		// The loop retries until the store is repaired. A later failure closes a new channel.
+		// The process loop retries until the store is repaired. A later failure closes a new channel.
 		select {
 		case <-i.asks.ToLook():
 		case <-ctx.Done():

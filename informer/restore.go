@@ -22,9 +22,9 @@ var detectsMutations = func() bool {
 }()
 
 // restore queues the stored objects for the handlers that were registered before the start: the first page before the
-// first delta is processed, later pages afterwards (see delivery's backlog). It ignores the incomplete state of an
-// interrupted cold start, which the first list replaces. Without handlers it reads no objects. If the store cannot be
-// read, it retries. It returns an error only if ctx has ended or the store is closed.
+// first delta is processed, later pages afterwards. It ignores the incomplete state of an interrupted cold start, which
+// the first list replaces. If the store cannot be read, it retries. It returns an error only if ctx has ended or the
+// store is closed.
 func (p *loop) restore(ctx context.Context) error {
 	var info entry.Info
 	err := p.readRetry(ctx, func() (err error) {
@@ -85,8 +85,7 @@ func (p *loop) detectStored(ctx context.Context) error {
 	return err
 }
 
-// readRetry calls read until it succeeds. Between attempts it repairs the store if necessary, and waits. It returns an
-// error only if ctx has ended or the store is closed.
+// readRetry repeats a read of the store until it succeeds, as persist repeats a write.
 func (p *loop) readRetry(ctx context.Context, read func() error) error {
 	repaired := false
 	for delay := storeBackoff(); ; {

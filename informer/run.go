@@ -14,8 +14,8 @@ import (
 
 // RunWithContext runs the informer until ctx ends or the store is closed. When it returns, the informer's goroutines
 // have ended and its handlers are not called again. The exception is a write that the disk has not finished five
-// seconds after ctx ended. Parts shared with other informers run until the last of them ends. It runs once: a second
-// call logs a warning and returns. It fails immediately if the transform has no version, or differs from the other
+// seconds after ctx ended. Parts shared with other informers run until the last informer ends. A second call logs a
+// warning and returns. RunWithContext fails immediately if the transform has no version, or differs from the other
 // informers' transform.
 func (i *Informer) RunWithContext(ctx context.Context) {
 	defer runtime.HandleCrashWithContext(ctx)
@@ -41,8 +41,8 @@ func (i *Informer) RunWithContext(ctx context.Context) {
 	i.follow(ctx, run)
 }
 
-// leave ends a started informer and, if it is the last one attached, the run of its collection. It stops its goroutines
-// in order and waits for them: for the handlers last, because they may be slow.
+// leave ends a started informer and, if it is the last one attached, the run of its collection. It waits for the
+// handlers last, because they may be slow.
 func (i *Informer) leave(ctx context.Context, cancel context.CancelCauseFunc, wg *sync.WaitGroup) {
 	i.markStopped()
 	last := i.shared.detach(i)
@@ -94,12 +94,10 @@ func (i *Informer) markStopped() {
 	i.stopped = true
 }
 
-// stopDurable stops the durable handlers, once.
 func (i *Informer) stopDurable(ctx context.Context) {
 	i.durableStopped.Do(func() { i.awaitDurable = i.durable.Stop(ctx) })
 }
 
-// refuse records why the informer gets no changes.
 func (i *Informer) refuse(err error) {
 	i.mu.Lock()
 	i.refused = err
@@ -107,7 +105,6 @@ func (i *Informer) refuse(err error) {
 	i.reviewSource()
 }
 
-// notifyEnded calls the observer's InformerEnded once.
 func (i *Informer) notifyEnded() {
 	i.endNotified.Do(func() {
 		if i.o.Observer != nil {
@@ -116,7 +113,6 @@ func (i *Informer) notifyEnded() {
 	})
 }
 
-// runningContext returns the context of RunWithContext. Before the run it returns context.Background.
 func (i *Informer) runningContext() context.Context {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -25,19 +25,18 @@ type SeedStatus struct {
 	Err error
 }
 
-// seeds opens the seed of Options.Seed, which replaces the first list, and records the outcome.
+// seeds opens the seed of Options.Seed, which replaces the first list, and keeps the outcome for Status.Seed.
 type seeds struct {
 	i     *sharedInformer
-	attrs *attributes.Tracker // set before the run; only the reflector's goroutine uses it
+	attrs *attributes.Tracker // attrs is set before the run; only the reflector's goroutine uses it
 
 	mu     sync.Mutex
-	status *SeedStatus // guarded by mu; nil before the seed was requested
+	status *SeedStatus // status is nil before the seed was requested; mu guards it
 }
 
-// errNoSent: Options.Codec is not a codec of package codec, so the objects of a seed cannot be made.
+// errNoSent is the error for an Options.Codec that is none of package codec: a seed's objects cannot be made with it.
 var errNoSent = errors.New("seeds are not converted for Options.Codec, which is none of package codec")
 
-// open implements reflector.Options.Seed.
 func (s *seeds) open(ctx context.Context, after time.Time) (*seed.Seed, error) {
 	cluster, err := s.attrs.SeedCluster(s.i.o.SeedCluster)
 	if errors.Is(err, attributes.ErrUnverified) {
@@ -64,7 +63,7 @@ func (s *seeds) open(ctx context.Context, after time.Time) (*seed.Seed, error) {
 	sd.Objects = func(ctx context.Context, fn func(*entry.Undecoded) error) error {
 		err := read(ctx, fn)
 		if err == nil {
-			s.i.lastContact.CompareAndSwap(0, sd.Taken.UnixNano()) // only if the server was not contacted yet
+			s.i.lastContact.CompareAndSwap(0, sd.Taken.UnixNano()) // lastContact is 0 before the first contact with the server
 		}
 		return err
 	}
@@ -78,7 +77,7 @@ func (s *seeds) note(st SeedStatus) {
 	s.status = &st
 }
 
-// get returns the value for Status.Seed. err is why no seed could be used, as the reflector reports it, or nil.
+// get returns the value for Status.Seed. err is the reflector's reason why no seed could be used, or nil.
 func (s *seeds) get(err error) *SeedStatus {
 	s.mu.Lock()
 	defer s.mu.Unlock()

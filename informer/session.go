@@ -23,7 +23,7 @@ type Session struct {
 	ctx       context.Context
 	informers sync.WaitGroup
 	mu        sync.Mutex
-	factories []Factory // guarded by mu; started factories, which wait shuts down
+	factories []Factory // factories are the started factories, which wait shuts down; mu guards them
 }
 
 // Run opens the store at path and runs the program. When the program returns, Run stops the informers and factories
@@ -59,14 +59,13 @@ func (s *Session) StartFactories(factories ...Factory) {
 	s.mu.Unlock()
 	for _, f := range factories {
 		if f, ok := f.(interface{ StartWithContext(context.Context) }); ok {
-			f.StartWithContext(s.ctx) // unlike Done, ctx carries the logger
+			f.StartWithContext(s.ctx) // unlike Done, s.ctx carries the logger
 			continue
 		}
 		f.Start(s.ctx.Done())
 	}
 }
 
-// wait waits until all informers and factories have ended.
 func (s *Session) wait() {
 	s.informers.Wait()
 	s.mu.Lock()

@@ -54,20 +54,19 @@ type sharedInformer struct {
 	// decoding them.
 	source    cache.ListerWatcherWithContext
 	undecoded bool
-	// encoding chooses the encoding, protobuf or JSON, that requests ask for; nil if the client's configuration
-	// decides.
+	// encoding chooses the encoding of requests, protobuf or JSON; nil if the client's configuration decides.
 	encoding *attributes.Encoding
 	example  runtime.Object
 	store    store.Interface
 	indexer  *indexer.Indexer
-	// unstarted makes the log line about reads before the start unique.
+	// unstarted limits the log line about reads before the start to one.
 	unstarted sync.Once
 	// file and collection are nil if the objects are in memory only; memoryOnly says why.
 	file       file
 	collection collection
 	memoryOnly string
-	// attrs are the attributes stored with the objects that this program writes, such as codec and Go types, without
-	// those that are read from the server.
+	// attrs are the attributes stored with the objects, such as codec and Go types, without the attributes that are read
+	// from the server.
 	attrs    entry.Attributes
 	clock    clock.WithTicker
 	queue    *fifo.Queue
@@ -75,14 +74,14 @@ type sharedInformer struct {
 	detector cache.MutationDetector
 	auditor  *audit.Auditor
 
-	lastContact atomic.Int64 // Unix nanoseconds; 0 if there was no contact in this run
+	lastContact atomic.Int64 // lastContact is in Unix nanoseconds; 0 if there was no contact in this run
 	skipped     atomic.Int64
 	sync        *syncing
 	seeds       *seeds
 	health      health
 
 	distribution *distribution
-	listBegun    bool // guarded by distribution.deltasMu; true once a list has begun in this run
+	listBegun    bool // listBegun is true once a list has begun in this run; deltasMu guards it
 
 	cluster clusterInUse
 
@@ -90,22 +89,21 @@ type sharedInformer struct {
 	// indexVersions holds the versions of the Informers' index functions; guarded by indexMu.
 	indexVersions map[string]string
 
-	opened chan struct{} // closed when open has succeeded and attached has an Informer, or when open has failed
+	opened chan struct{} // opened is closed when open has failed, or has succeeded and attached has an Informer
 
-	mu sync.Mutex // taken before Informer.mu
-	// attached holds the Informers that have not ended. joined holds the attached ones whose handlers get changes. Both
-	// are in order and guarded by mu. The slices are replaced, never modified.
+	mu sync.Mutex // mu is taken before Informer.mu; it guards the fields below except done
+	// attached holds the Informers that have not ended. joined holds the attached Informers whose handlers get changes.
+	// Both are in order. The slices are replaced, never modified.
 	attached, joined []*Informer
-	ending           bool                    // guarded by mu; the last Informer was detached, or the run is ending
-	stuck            bool                    // guarded by mu; the run has ended, and the loop is still in a write
-	ctx              context.Context         // guarded by mu; context of the run; nil before
-	cancel           context.CancelCauseFunc // guarded by mu; cancels ctx
-	done             chan struct{}           // closed when the run has ended
-	transform        cache.TransformFunc     // guarded by mu until the run begins
-	reflector        *reflector.Reflector    // guarded by mu; nil before the run
+	ending           bool            // ending is true once the last Informer was detached, or the run is ending
+	stuck            bool            // stuck is true if the run has ended and the loop is still in a write
+	ctx              context.Context // ctx is the context of the run; nil before
+	cancel           context.CancelCauseFunc
+	done             chan struct{}        // done is closed when the run has ended
+	transform        cache.TransformFunc  // transform is constant once the run has begun
+	reflector        *reflector.Reflector // reflector is nil before the run
 }
 
-// newShared returns the shared part of an Informer. open completes it.
 func newShared(i *Informer, lw cache.ListerWatcher) *sharedInformer {
 	s := &sharedInformer{
 		o: i.o, lw: lw, example: i.example, clock: i.clock,
@@ -119,37 +117,32 @@ func newShared(i *Informer, lw cache.ListerWatcher) *sharedInformer {
 	return s
 }
 
-// Identity returns Options.Identity in canonical form.
 func (i *sharedInformer) Identity() entry.Identity {
 	id, err := i.o.Identity.Canonical()
-	if err != nil { // the identity is invalid: open fails
+	if err != nil { // open fails with an invalid identity
 		return i.o.Identity
 	}
 	return id
 }
 
-// attachedNow returns the attached Informers. The caller must not modify the slice.
 func (i *sharedInformer) attachedNow() []*Informer {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.attached
 }
 
-// joinedNow returns the Informers whose handlers get changes. The caller must not modify the slice.
 func (i *sharedInformer) joinedNow() []*Informer {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.joined
 }
 
-// notifySynced completes HasSynced of the Informers whose handlers get changes.
 func (i *sharedInformer) notifySynced() {
 	for _, member := range i.joinedNow() {
 		member.synced.complete()
 	}
 }
 
-// hasHandlers reports whether any handler gets changes.
 func (i *sharedInformer) hasHandlers() bool {
 	return slices.ContainsFunc(i.joinedNow(), func(member *Informer) bool { return member.processor.Any() })
 }
@@ -160,8 +153,6 @@ func (i *sharedInformer) currentReflector() *reflector.Reflector {
 	return i.reflector
 }
 
-// lastSyncResourceVersion returns the newest resourceVersion received from the server in this run, or the stored one
-// before that. It returns "" before the run.
 func (i *sharedInformer) lastSyncResourceVersion() string {
 	r := i.currentReflector()
 	if r == nil {
@@ -184,7 +175,6 @@ func (i *sharedInformer) holdsStateLocked() (bool, error) {
 	return info.Complete, err
 }
 
-// removeJoined removes an Informer from joined.
 func (i *sharedInformer) removeJoined(member *Informer) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -125,11 +125,12 @@ func (i *sharedInformer) run(ctx context.Context, cancel context.CancelCauseFunc
 	}
 }
 
-// stopWait bounds how long run waits for the loop to end, because the disk may not finish a write.
+// stopWait bounds how long run waits for the process loop to end, because the disk may not finish a write.
 const stopWait = 5 * time.Second
 
-// runLoop runs the loop until ctx ends. If the loop has not ended stopWait later, runLoop returns store.ErrStillWriting
-// and abandons it, because a write cannot be cancelled. The collection is closed only once the loop has ended.
+// runLoop runs the process loop until ctx ends. If the process loop has not ended stopWait later, runLoop returns
+// store.ErrStillWriting and abandons it, because a write cannot be cancelled. The collection is closed only once the
+// process loop has ended.
 func (i *sharedInformer) runLoop(ctx context.Context, p *loop) error {
 	var err error
 	go func() {
@@ -155,8 +156,9 @@ func (i *sharedInformer) runLoop(ctx context.Context, p *loop) error {
 	return store.ErrStillWriting
 }
 
-// end stops the parts that run has started, in order, and waits for them: first the goroutines that feed the loop, then
-// the durable handlers, and then the collection, which another informer can then open. The store stays readable.
+// end stops the parts that run has started, in order, and waits for them: first the goroutines that feed the process
+// loop, then the durable handlers, and then the collection, which another informer can then open. The store stays
+// readable.
 func (i *sharedInformer) end(ctx context.Context, cancel context.CancelCauseFunc, p *loop, wg *sync.WaitGroup) {
 	attached := i.attachNoMore()
 	for _, member := range attached {
@@ -169,7 +171,7 @@ func (i *sharedInformer) end(ctx context.Context, cancel context.CancelCauseFunc
 	p.attrs.Close()
 	var handlers sync.WaitGroup
 	for _, member := range attached {
-		handlers.Go(func() { member.stopDurable(ctx) }) // their acknowledgements are part of the last commit
+		handlers.Go(func() { member.stopDurable(ctx) }) // their acknowledgements are in the last commit
 	}
 	handlers.Wait()
 	if err := i.closeCollectionAfter(p.ended); err != nil {
@@ -185,7 +187,6 @@ func (i *sharedInformer) attachNoMore() []*Informer {
 	return i.attached
 }
 
-// ends reports whether the run has ended, or is about to.
 func (i *sharedInformer) ends() bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -205,8 +206,8 @@ func (i *sharedInformer) close() error {
 	return nil // end has reported the error
 }
 
-// closeCollectionAfter calls closeCollection. If the loop is stuck in a write, it returns an error, and closeCollection
-// is called once the loop has ended.
+// closeCollectionAfter calls closeCollection. If the process loop is stuck in a write, it returns an error, and
+// closeCollection is called once the process loop has ended.
 func (i *sharedInformer) closeCollectionAfter(ended <-chan struct{}) error {
 	if !i.isStuck() {
 		return i.closeCollection()
@@ -219,7 +220,6 @@ func (i *sharedInformer) closeCollectionAfter(ended <-chan struct{}) error {
 		store.ErrStillWriting)
 }
 
-// closeCollection closes the collection, so that another informer can open it.
 func (i *sharedInformer) closeCollection() error {
 	for _, member := range i.attachedNow() {
 		member.notifyEnded()
@@ -230,7 +230,6 @@ func (i *sharedInformer) closeCollection() error {
 	return i.collection.Close()
 }
 
-// limiter returns the limiter that the store's informers share; nil without a store.
 func (i *sharedInformer) limiter() *limiter.Limiter {
 	if i.o.Store == nil {
 		return nil
@@ -238,7 +237,6 @@ func (i *sharedInformer) limiter() *limiter.Limiter {
 	return i.o.Store.Limiter()
 }
 
-// name returns the name for logs: the resource and, unless it is Typed, the representation.
 func (i *sharedInformer) name() string {
 	name := "larder " + i.o.Identity.GroupResource().String()
 	if form := i.o.Identity.Representation; form != entry.Typed {

@@ -67,7 +67,7 @@ func (s *sink) Checkpoint(ctx context.Context) (reflector.Checkpoint, error) {
 	c := reflector.Checkpoint{ResourceVersion: info.ResourceVersion}
 	c.Newest = append(c.Newest, info.Newest...)
 	if c.Relist = s.attrs.Mismatch(); c.Relist != "" {
-		s.announce(c.Relist) // also if leftOutIn or missingReason sets another reason
+		s.announce(c.Relist) // announced even if leftOutIn or missingReason sets another reason
 	}
 	leftOutIn(info, &c)
 	if info.MustRelist != "" || info.ResourceVersion == "" {
@@ -104,7 +104,6 @@ func (s *sink) info(ctx context.Context) (entry.Info, error) {
 	}
 }
 
-// Event pushes the delta of a watch event.
 func (s *sink) Event(ctx context.Context, t watch.EventType, obj runtime.Object, resourceVersion string) error {
 	d := fifo.Delta{ResourceVersion: resourceVersion}
 	out, err := apply(klog.FromContext(ctx), s.transform, obj)
@@ -120,7 +119,7 @@ func (s *sink) Event(ctx context.Context, t watch.EventType, obj runtime.Object,
 	case err == nil:
 		d.Object, d.Bytes = out, sizeOf(out)
 	case t == watch.Deleted:
-		// Delete the object even though its last state cannot be transformed; see also loop.unknownToHandlers.
+		// The object is deleted even though its last state cannot be transformed; see also loop.unknownToHandlers.
 		s.skip(ctx, keyOf(obj), err)
 		d.Object = cache.DeletedFinalStateUnknown{Key: keyOf(obj)}
 	default:
@@ -130,7 +129,6 @@ func (s *sink) Event(ctx context.Context, t watch.EventType, obj runtime.Object,
 	return s.queue.Push(ctx, d)
 }
 
-// Bookmark pushes a bookmark.
 func (s *sink) Bookmark(ctx context.Context, resourceVersion string) error {
 	return s.queue.Push(ctx, fifo.Delta{
 		Delta:           cache.Delta{Type: cache.Bookmark, Object: cache.BookmarkInfo{ResourceVersion: resourceVersion}},
@@ -138,13 +136,12 @@ func (s *sink) Bookmark(ctx context.Context, resourceVersion string) error {
 	})
 }
 
-// BeginReplace pushes a delta that begins a list, with the attributes that the list's contents will have.
 func (s *sink) BeginReplace(ctx context.Context, reason reflector.Reason) error {
 	return s.push(ctx, fifo.ReplaceStarted, listStart{reason, s.attrs.ForList(reason)})
 }
 
-// Page pushes a page of the list, and returns when the loop has processed it. So the queue holds at most one page,
-// which bounds its memory: the bytes of pages are not counted.
+// Page pushes a page of the list, and returns when the process loop has processed it. So the queue holds at most one
+// page, which bounds its memory: the bytes of pages are not counted.
 func (s *sink) Page(ctx context.Context, items []runtime.Object) error {
 	p := page{items: make([]runtime.Object, 0, len(items))}
 	d := fifo.Delta{Delta: cache.Delta{Type: cache.Replaced}, Count: len(items)}
@@ -164,7 +161,6 @@ func (s *sink) Page(ctx context.Context, items []runtime.Object) error {
 	return s.queue.WaitIdle(ctx)
 }
 
-// EndReplace pushes a delta that ends the list, with the list's resourceVersion.
 func (s *sink) EndReplace(ctx context.Context, resourceVersion string) error {
 	err := s.queue.Push(ctx, fifo.Delta{Delta: cache.Delta{Type: fifo.ReplaceFinished}, ResourceVersion: resourceVersion})
 	if err == nil {
@@ -173,19 +169,16 @@ func (s *sink) EndReplace(ctx context.Context, resourceVersion string) error {
 	return err
 }
 
-// AbortReplace pushes a delta that aborts a list that has failed.
 func (s *sink) AbortReplace(ctx context.Context) error {
 	s.attrs.Listed(false)
 	return s.push(ctx, fifo.ReplaceAborted, nil)
 }
 
-// MustList pushes a delta that makes the process loop store that a list is due, and why.
 func (s *sink) MustList(ctx context.Context, reason reflector.Reason) error {
 	return s.push(ctx, mustList, reason)
 }
 
-// Synced pushes a mark, that is, a fifo.Drained delta. The server's state at the last contact precedes the mark in the
-// queue.
+// Synced pushes a fifo.Drained delta, which follows the server's state at the last contact in the queue.
 func (s *sink) Synced(ctx context.Context) error {
 	s.sync.pushed.Add(1)
 	return s.push(ctx, fifo.Drained, nil)
@@ -195,7 +188,6 @@ func (s *sink) push(ctx context.Context, t cache.DeltaType, obj any) error {
 	return s.queue.Push(ctx, fifo.Delta{Delta: cache.Delta{Type: t, Object: obj}})
 }
 
-// keyOf returns the key of obj, or "" if it has none.
 func keyOf(obj any) string {
 	key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj)
 	if err != nil {
@@ -204,8 +196,8 @@ func keyOf(obj any) string {
 	return key
 }
 
-// contact records the time at which the server confirmed the received objects as its current state, or sent a newer
-// state. Only the reflector calls it.
+// contact notes the time at which the server confirmed the received objects as its current state, or sent a newer
+// state. Only the reflector calls contact.
 func (i *sharedInformer) contact(at time.Time) {
 	i.lastContact.Store(max(i.lastContact.Load(), at.UnixNano()))
 }
@@ -218,11 +210,10 @@ func (i *sharedInformer) contactTime() time.Time {
 	return time.Unix(0, ns)
 }
 
-// skip counts and reports an object that was left out.
 func (i *sharedInformer) skip(ctx context.Context, key string, err error) {
 	i.skipped.Add(1)
 	i.auditor.Skipped(key)
-	err = fmt.Errorf("couldn't enqueue object: %w", err) // client-go's words
+	err = fmt.Errorf("couldn't enqueue object: %w", err) // the message is client-go's
 	utilruntime.HandleErrorWithContext(ctx, err, "Object left out of the store", "type", i.o.ObjectDescription,
 		"collection", i.o.Identity.String(), "key", key)
 }

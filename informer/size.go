@@ -10,7 +10,7 @@ const defaultSize = 1 << 10
 // sizeOf returns the approximate size of obj in bytes, for the queue's limit.
 func sizeOf(obj runtime.Object) int64 {
 	switch o := obj.(type) {
-	case interface{ Size() int }: // generated with the protobuf code
+	case interface{ Size() int }: // the protobuf generator makes Size
 		return int64(o.Size())
 	case runtime.Unstructured:
 		return sizeOfValue(o.UnstructuredContent())

@@ -12,10 +12,10 @@ import (
 
 // SourceChange is a change of Status.Source.
 type SourceChange struct {
-	// From and To are the source before and after the change. In a subscriber's first call both are the current source.
+	// From and To are the source before and after the change. In a subscriber's first call From and To are the current
+	// source.
 	From, To Source
-	// At is when the source changed.
-	At time.Time
+	At       time.Time
 	// LastContact is Status.LastContact.
 	LastContact time.Time
 	// Err is Status.Err: why the connection was lost, or the store fails, when To is not Live.
@@ -23,9 +23,9 @@ type SourceChange struct {
 }
 
 // SubscribeSource calls fn with the current source, and then with each change of Status.Source, in order, until cancel
-// is called; fn may call it. One goroutine of the run makes the calls, without a lock. It makes none before Run and
+// is called; fn may call cancel. One goroutine of the run makes the calls, without a lock. It makes none before Run and
 // none after it; the last call is about the end of the run. A slow subscriber delays only other subscribers. If it is
-// more than a thousand changes behind, the oldest ones are merged.
+// more than a thousand changes behind, the oldest changes are merged.
 //
 // The source becomes Live when everything that was received has been stored and queued for the handlers. The handlers
 // need not have returned. The end of the run waits for a call that has begun. To follow all informers of a factory or a
@@ -37,15 +37,14 @@ func (i *Informer) SubscribeSource(fn func(SourceChange)) (cancel func()) {
 
 // facts are the conditions from which sourceOf derives where the readers' data comes from.
 type facts struct {
-	complete bool // the store, in memory or on disk, has a complete state
-	live     bool // reflector.Status.Live
-	applied  bool // the loop has reached the last mark (fifo.Drained) that the sink has pushed
-	missing  bool // the store may lack objects that the server has
-	healthy  bool // the store can be written
-	stopped  bool // the run has ended
+	complete bool // complete is true if the store, in memory or on disk, has a complete state
+	live     bool // live is reflector.Status.Live
+	applied  bool // applied is true if the process loop has reached the last fifo.Drained delta
+	missing  bool // missing is true if the store may lack objects that the server has
+	healthy  bool // healthy is true if the store can be written
+	stopped  bool
 }
 
-// sourceOf returns where the readers' data comes from, given the facts: None, FromDisk or Live.
 func sourceOf(f facts) Source {
 	switch {
 	case !f.complete:
@@ -56,7 +55,6 @@ func sourceOf(f facts) Source {
 	return FromDisk
 }
 
-// reviewSources calls reviewSource for each attached Informer.
 func (i *sharedInformer) reviewSources() {
 	for _, member := range i.attachedNow() {
 		member.reviewSource()
@@ -64,20 +62,20 @@ func (i *sharedInformer) reviewSources() {
 }
 
 // reviewSource computes the source, and queues a SourceChange if it has changed. It must be called after each change of
-// the facts. Any goroutine may call it without holding a lock.
+// a value in facts. Any goroutine may call it without holding a lock.
 func (i *Informer) reviewSource() {
 	s, shared := &i.sources, i.shared
-	s.review.Lock() // held to the end, so that a source computed earlier does not overwrite a newer one
+	s.review.Lock() // held to the end, so that an older result does not overwrite a newer one
 	defer s.review.Unlock()
 	r, f := shared.currentReflector(), facts{complete: true, stopped: i.IsStopped()}
 	storeErr, _ := shared.health.errs()
 	f.healthy = storeErr == nil && i.refusal() == nil
 	f.live = r != nil && r.Live()
-	// Read these after live: the mark that the loop has to reach was pushed before live became true.
+	// The last fifo.Drained delta was pushed before live became true, so applied must be read after live.
 	f.applied, f.missing = shared.sync.level(), shared.sync.missing.Load()
 	was, _, _ := s.status()
 	if was == Live && sourceOf(f) == Live {
-		return // do not read the store: reviewSource is called after each batch
+		return // reviewSource runs after each batch, so this case does not read the store
 	}
 	info, err := shared.store.Info(context.Background())
 	if err != nil && was != None {
@@ -108,8 +106,8 @@ func (i *Informer) sourceErr(reading error) error {
 	return firstError(i.refusal(), storeErr, commitErr, reading, connection)
 }
 
-// contactOrStored returns the time of the last contact with the server in this run, or else the stored time of an
-// earlier run's contact.
+// contactOrStored returns the time of the last contact with the server in this run, or the stored time of an earlier
+// run's last contact.
 func (i *sharedInformer) contactOrStored() time.Time {
 	if at := i.contactTime(); !at.IsZero() {
 		return at
@@ -123,22 +121,22 @@ const maxSourceChanges = 1000
 
 // sources holds the current source and the subscribers, which one goroutine calls.
 type sources struct {
-	review sync.Mutex // held by reviewSource; taken before any other lock
+	review sync.Mutex // review is held by reviewSource, and taken before any other lock
 
-	mu          sync.Mutex
-	now         Source         // guarded by mu, like all fields below
-	since       time.Time      // when now became the source
-	changes     map[Source]int // how often each source was entered
+	mu          sync.Mutex // mu guards the fields below
+	now         Source
+	since       time.Time      // since is when now became the source
+	changes     map[Source]int // changes counts how often each source was entered
 	subscribers []*sourceSubscriber
-	wake        chan struct{} // capacity 1; holds a token if a subscriber has pending changes
+	wake        chan struct{} // wake has capacity 1, and holds a token if a subscriber has pending changes
 	stopped     bool
-	done        chan struct{} // closed when the goroutine has ended; nil while there is none
+	done        chan struct{} // done is closed when the goroutine has ended; nil while there is none
 }
 
 // sourceSubscriber is one call of SubscribeSource.
 type sourceSubscriber struct {
 	fn func(SourceChange)
-	// pending lists the changes for which fn is still to be called; guarded by sources.mu.
+	// pending lists the changes for which fn is still to be called; sources.mu guards it.
 	pending []SourceChange
 }
 
@@ -152,7 +150,6 @@ func (s *sources) status() (now Source, since time.Time, changes map[Source]int)
 	return s.now, s.since, maps.Clone(s.changes)
 }
 
-// add adds a subscriber. Its first call is about the current source.
 func (s *sources) add(fn func(SourceChange), contact time.Time) (cancel func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -169,7 +166,6 @@ func (s *sources) add(fn func(SourceChange), contact time.Time) (cancel func()) 
 	}
 }
 
-// change makes c.To the current source, and queues c for each subscriber.
 func (s *sources) change(c SourceChange) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -191,11 +187,10 @@ func (s *sources) wakeLocked() {
 	}
 	select {
 	case s.wake <- struct{}{}:
-	default: // the channel has a token
+	default: // wake holds a token already
 	}
 }
 
-// start starts the goroutine that calls the subscribers.
 func (s *sources) start(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -218,7 +213,6 @@ func (s *sources) stop() {
 	<-done
 }
 
-// callSubscribers calls the subscribers until none has pending changes.
 func (s *sources) callSubscribers(ctx context.Context) {
 	for {
 		n, c := s.next()
@@ -232,7 +226,6 @@ func (s *sources) callSubscribers(ctx context.Context) {
 	}
 }
 
-// next removes and returns the first pending change of a subscriber. n is nil if there is none.
 func (s *sources) next() (n *sourceSubscriber, c SourceChange) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -59,8 +59,7 @@ type Status struct {
 	// or, if there was no contact yet, in an earlier one. The objects are at least as new as the server's state at that
 	// time.
 	LastContact time.Time
-	// Reflector is the reflector's status: the connection, resumes, and relists with their reasons.
-	Reflector reflector.Status
+	Reflector   reflector.Status
 	// Seed is the outcome of Options.Seed in this run; nil if no seed was needed, or not yet.
 	Seed *SeedStatus
 	// Rewriting is why a list must rewrite all stored objects, which are served until then; empty if none must. The
@@ -69,16 +68,15 @@ type Status struct {
 	// ten minutes for a changed OpenAPI hash. Handlers get the differences. A value that was unknown at the last list,
 	// such as a cluster id that could not be read, is added by the next list.
 	Rewriting reflector.Reason
-	// Unguarded has a sentence for each change of the server or the transform that would go unnoticed: because an
-	// option is not set, the server denies the request, or the ListerWatcher cannot look up single objects (the one of
-	// cache.NewListWatchFromClient overwrites the field selector). It also says if the reflector filters by shard
+	// Unguarded has a sentence for each change of the server or the transform that would go unnoticed: because an option
+	// is not set, the server denies the request, or the ListerWatcher cannot look up single objects (the ListerWatcher of
+	// cache.NewListWatchFromClient overwrites the field selector). Unguarded also says if the reflector filters by shard
 	// because the server ignores the shard selector (Reflector.Unsharded).
 	Unguarded []string
 	// Incidents counts this run's audits that found differences between the stored objects and the server's, and its
 	// lists that restored objects which the file had lost.
 	Incidents map[audit.Cause]int
-	// Audit is the status of the last audit; see Informer.Audit.
-	Audit audit.Status
+	Audit     audit.Status
 	// Pending is the number of received objects that are not stored yet.
 	Pending int
 	// Handlers lists the registered handlers in the order of registration, and Durable the durable handlers. Both cover
@@ -90,11 +88,11 @@ type Status struct {
 	// labels.
 	Skipped int
 	// LeftOut lists the objects that are missing, or stored in an older state, because this run or an earlier one could
-	// not store them. They are recorded in the file together with the first stored resourceVersion beyond their own,
-	// until they are stored or deleted. The next start looks them up by name once its watch has caught up, so a fixed
-	// program lacks nothing. If they are more than entry.MaxLeftOut, the server refuses the look-ups, or it sends no
-	// bookmarks that show how far the watch has come, everything is listed (reflector.ReasonLeftOut). LeftOutMore is
-	// true if there may be others. See entry.Info.
+	// not store them. The file keeps each entry, with the first stored resourceVersion beyond the object's, until the
+	// object is stored or deleted. The next start looks the objects up by name once its watch has caught up, so a fixed
+	// program lacks nothing. Everything is listed (reflector.ReasonLeftOut) if they are more than entry.MaxLeftOut, the
+	// server refuses the look-ups, or it sends no bookmarks that show how far the watch has come. LeftOutMore is true if
+	// there may be others.
 	LeftOut     []entry.LeftOut
 	LeftOutMore bool
 	// Notes are the known defects of the readers' data: see entry.Info.Notes. While Source is Live, no note is about

@@ -8,39 +8,39 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// syncing records whether the informer has synced, and whether the store has everything that the reflector has
-// delivered. The process loop writes it, except for pushed; any goroutine may read it.
+// syncing says whether the informer has synced, and whether the store has everything that the reflector has delivered.
+// The process loop writes it, except for pushed; any goroutine may read it.
 //
-// When the reflector has delivered the server's state at the time of contact, the sink pushes a mark (fifo.Drained).
-// The loop reaches a mark when all deltas before it are in the store. The informer has synced when the loop has reached
-// a mark and no object is missing. With Options.SyncPolicy Disk it has synced as soon as it serves the stored objects.
-// If this run makes the collection's first list, the informer does not sync before that list is committed.
+// When the reflector has delivered the server's state at the time of contact, the sink pushes a fifo.Drained delta. The
+// process loop reaches that delta when all deltas before it are in the store. The informer has synced when the process
+// loop has reached a Drained delta and no object is missing. With Options.SyncPolicy Disk it has synced as soon as it
+// serves the stored objects. If this run makes the collection's first list, the informer does not sync before that list
+// is committed.
 type syncing struct {
 	once   sync.Once
-	done   chan struct{} // closed when the informer has synced
-	notify func()        // called when done is closed
-	// pushed counts the marks (fifo.Drained) that the sink has pushed. applied is the number of the last mark that the
-	// loop reached with no object missing.
+	done   chan struct{} // done is closed when the informer has synced
+	notify func()        // notify is called when done is closed
+	// pushed counts the fifo.Drained deltas that the sink has pushed. applied is the number of the last Drained delta that
+	// the process loop reached with no object missing.
 	pushed, applied atomic.Int64
 	// missing is true while the store may lack objects that the server has.
 	missing atomic.Bool
 
-	// marks counts the marks (fifo.Drained deltas) that the process loop has reached. Only that loop uses it.
+	// marks counts the fifo.Drained deltas that the process loop has reached. Only the process loop uses marks,
+	// markDeferred, saving and due.
 	marks int64
-	// markDeferred is true if the loop has reached a mark (fifo.Drained) while objects were missing. When they are
-	// restored, the mark becomes applied. Only the loop uses it.
+	// markDeferred is true if the process loop has reached a fifo.Drained delta while objects were missing. When these are
+	// restored, that delta becomes applied.
 	markDeferred bool
-	// saving counts the first lists that are applied in memory and not committed yet. It exceeds 1 only if a repair of
-	// the file has lost an earlier one. Only the loop uses it.
+	// saving counts the first lists that are applied in memory and not committed yet. It exceeds 1 only if a repair of the
+	// file has lost an earlier one.
 	saving int
-	// due is true if only the commit of first lists is missing: done must be closed once saving is 0. Only the loop
-	// uses it.
+	// due is true if only the commit of first lists is missing: done must be closed once saving is 0.
 	due bool
 }
 
 func newSyncing(notify func()) *syncing { return &syncing{done: make(chan struct{}), notify: notify} }
 
-// isDone reports whether the informer has synced.
 func (s *syncing) isDone() bool {
 	select {
 	case <-s.done:
@@ -50,8 +50,8 @@ func (s *syncing) isDone() bool {
 	}
 }
 
-// complete closes done: the informer has synced. If a first list is not committed yet, saved closes it later. Further
-// calls do nothing. Only the loop calls it.
+// complete closes done: the informer has synced. If a first list is not committed yet, saved closes done later. Only
+// the process loop calls complete.
 func (s *syncing) complete() {
 	if s.due = s.saving > 0; !s.due {
 		s.once.Do(func() {
@@ -68,13 +68,12 @@ func (s *syncing) saved(lists int) {
 	}
 }
 
-// level reports whether the process loop has stored everything before the last mark (fifo.Drained delta) that was
-// pushed, with no object missing.
+// level reports whether the process loop has stored everything before the last fifo.Drained delta that was pushed, with
+// no object missing.
 func (s *syncing) level() bool { return s.pushed.Load() == s.applied.Load() }
 
-// processed is called after each batch. mark is true if the batch was a mark (fifo.Drained), which follows everything
-// that the server had at the last contact. dropped is true if the loop has dropped the batch, because earlier deltas of
-// the stream were lost.
+// processed is called after each batch. mark is true if the batch was a fifo.Drained delta. dropped is true if the
+// process loop has dropped the batch, because earlier deltas of the stream were lost.
 func (s *syncing) processed(mark, dropped bool) {
 	if mark {
 		s.marks++
@@ -91,8 +90,8 @@ func (s *syncing) processed(mark, dropped bool) {
 	}
 }
 
-// listBegun is called when a list begins. A mark (fifo.Drained) that was reached while objects were missing no longer
-// counts, because another mark follows the list.
+// listBegun is called when a list begins. A fifo.Drained delta that was reached while objects were missing no longer
+// counts, because another one follows the list.
 func (s *syncing) listBegun() { s.markDeferred = false }
 
 // synced is the HasSyncedChecker of an Informer. It is done once the Informer runs and its collection has synced.
@@ -108,7 +107,6 @@ func newSynced(of any) *synced {
 	return &synced{name: fmt.Sprintf("SharedIndexInformer %T", of), done: make(chan struct{})}
 }
 
-// Name and Done implement cache.DoneChecker.
 func (s *synced) Name() string          { return s.name }
 func (s *synced) Done() <-chan struct{} { return s.done }
 

@@ -15,8 +15,8 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// apply decodes the object and runs the transform on it; without a transform it returns obj. The object keeps its
-// identity. With utilruntime.ReallyCrash off, a panic counts as an error.
+// apply decodes the object and runs the transform on it; without a transform it returns obj. It restores the object's
+// namespace, name, UID and resourceVersion. With utilruntime.ReallyCrash off, a panic counts as an error.
 func apply(logger klog.Logger, transform cache.TransformFunc, obj runtime.Object) (out runtime.Object, err error) {
 	if transform == nil {
 		return obj, nil
@@ -45,8 +45,8 @@ func apply(logger klog.Logger, transform cache.TransformFunc, obj runtime.Object
 	return out, nil
 }
 
-// identity is the metadata by which restarts and audits compare an object with the server's. A transform cannot change
-// it.
+// identity is the metadata by which restarts and audits compare an object with the server's object. A transform cannot
+// change it.
 type identity struct {
 	namespace, name, resourceVersion string
 	uid                              types.UID

@@ -8,8 +8,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// watchCommits updates Status.Err when dirty changes cannot be committed, and when they can again. The loop reports
-// failures that need a rebuild.
+// watchCommits updates Status.Err when dirty changes cannot be committed, and when they can be committed again. The
+// process loop reports failures that need a rebuild.
 func (i *sharedInformer) watchCommits(ctx context.Context) {
 	if i.file == nil {
 		return
@@ -30,7 +30,7 @@ func (i *sharedInformer) watchCommits(ctx context.Context) {
 }
 
 // noteCommitErr sets Status.Err to err, and calls the watch error handlers if the kind of error has changed. The store
-// itself logs it.
+// itself logs err.
 func (i *sharedInformer) noteCommitErr(ctx context.Context, err error) {
 	if err != nil {
 		err = fmt.Errorf("store of %s: changes are in memory only: %w", i.o.ObjectDescription, err)
@@ -49,7 +49,6 @@ func (p *loop) backpressure(ctx context.Context) {
 	}
 }
 
-// notifyCommit reports a commit by the store to the observers.
 func (i *sharedInformer) notifyCommit(c store.Commit) {
 	i.notifyObservers(Commit{Changes: c.Objects, Took: c.Took, Err: c.Err})
 }

@@ -18,13 +18,13 @@ type requester interface {
 	Request(o metav1.ListOptions) *rest.Request
 }
 
-// metadataLister is a ListerWatcher that can list metadata, such as the ListerWatcher of requests.ListWatch.
+// metadataLister is a ListerWatcher that can list metadata, such as the one of requests.ListWatch.
 type metadataLister interface {
 	ListMetadata(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error)
 }
 
-// listed returns the ListerWatcher for the reflector, and whether its objects are undecoded. They are if the informer's
-// ListerWatcher exposes its requests, so that the informer can read the answers itself.
+// listed returns the ListerWatcher for the reflector. Its objects are undecoded if the informer's ListerWatcher exposes
+// its requests, so that the informer can read the answers itself.
 func (i *sharedInformer) listed() (lw cache.ListerWatcherWithContext, undecoded bool) {
 	lw = cache.ToListerWatcherWithContext(i.lw)
 	r, ok := i.lw.(requester)

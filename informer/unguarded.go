@@ -36,15 +36,14 @@ func unguardedBy(o Options) map[string]string {
 // informers that reports Status.Unguarded itself may filter it out.
 const UnguardedMessage = "A change of the server would not be noticed"
 
-// noteUnguarded records that a change of the server would go unnoticed, and logs it the first time. With a nil err it
-// records that the change would be noticed.
+// noteUnguarded adds a change of the server that would go unnoticed to Status.Unguarded, and logs it the first time. A
+// nil err removes the change.
 func (i *sharedInformer) noteUnguarded(ctx context.Context, change string, err error) {
 	if i.health.setUnguarded(change, err) {
 		klog.FromContext(ctx).Info(UnguardedMessage, "change", change, "why", err.Error())
 	}
 }
 
-// logUnguarded logs at the start which changes would go unnoticed because of the options.
 func (i *sharedInformer) logUnguarded(logger klog.Logger) {
 	if i.transform != nil && i.o.TransformVersion == Unversioned {
 		i.health.setUnguarded(whatTransform, errUnversioned)
