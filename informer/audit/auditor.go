@@ -27,33 +27,33 @@ var (
 	ErrNotAuditable = errors.New("the server's resourceVersions cannot be compared")
 )
 
-// Subject is the audited informer: its collection, and the stream of events that keeps it up to date.
+// Subject is the audited informer: its collection, and the watch that keeps it up to date.
 type Subject interface {
 	// Live reports whether a healthy watch is open, all of its events are stored, and no object is known to be missing.
 	Live() bool
-	// LastSyncResourceVersion is the newest resourceVersion that the stream has delivered.
+	// LastSyncResourceVersion is the newest resourceVersion that the watch has delivered.
 	LastSyncResourceVersion() string
-	// WaitIdle waits until all events that the stream has delivered so far are stored.
+	// WaitIdle waits until all events that the watch has delivered so far are stored.
 	WaitIdle(ctx context.Context) error
 	// Refs returns the identities of up to limit stored objects whose keys are after the given one, in key order.
 	Refs(ctx context.Context, after string, limit int) ([]entry.ObjectRef, error)
-	// Verify verifies the file. It does nothing if the file was verified within the given time.
+	// Verify verifies the file, unless the file was verified within the given time.
 	Verify(ctx context.Context, within time.Duration) error
 	// Repaired waits until the damage that err reports is repaired and lost objects are back. It returns err if err does
 	// not report damage.
 	Repaired(ctx context.Context, err error) error
 	// Relist requests a list that compares whole objects. rewound means that the server's resourceVersion is older than
-	// one that the stream has delivered.
+	// one that the watch has delivered.
 	Relist(rewound bool)
 }
 
 // Options are the options of New. All are required except ListMetadata and Every.
 type Options struct {
-	// Description of the objects, for errors and logs.
+	// Description names the objects in errors and logs.
 	Description string
 	Subject     Subject
-	// List makes a list request for the informer's collection. ListMetadata does the same for metadata only; it is nil
-	// if that is not possible.
+	// List makes a list request for the informer's collection. ListMetadata lists only metadata; nil if that is not
+	// possible.
 	List         func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error)
 	ListMetadata func(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error)
 	// Stores reports whether the informer stores a listed object.
@@ -84,7 +84,7 @@ const maxKeys = 10
 // Report is the result of an audit.
 type Report struct {
 	// Objects is the number of objects on the server. Differing is the number of objects, listed or stored, that still
-	// differed when the stream had reached the server's state. Keys has the keys of the first ten of them.
+	// differed when the watch had reached the server's state. Keys has the keys of the first ten of them.
 	Objects, Differing int
 	Keys               []string
 	// Listed is true if the audit requested a list, because objects differed, and that list was stored.
@@ -104,14 +104,14 @@ type Status struct {
 // Auditor audits one collection. Make one with New.
 type Auditor struct {
 	o   Options
-	sem chan struct{} // capacity 1; holds a token while an audit runs
+	sem chan struct{} // sem is a semaphore of capacity 1; the running audit holds it
 
-	mu        sync.Mutex
-	run       context.Context // context of the informer's run; nil before Start; guarded by mu, like all fields below
+	mu        sync.Mutex      // mu guards the fields below
+	run       context.Context // run is the context of the informer's run; nil before Start
 	status    Status
 	noted     noted
-	damaged   bool          // the current list restores objects that the file has lost
-	incidents map[Cause]int // number of incidents so far, by cause
+	damaged   bool          // damaged is true if the current list restores objects that the file has lost
+	incidents map[Cause]int // incidents has the number of incidents so far, by cause
 	// due has the channels of audits that wait for the next list; taking has those of audits that wait for the current
 	// list. The channels are closed when that list has been stored.
 	due, taking []chan struct{}
@@ -167,7 +167,6 @@ func (a *Auditor) Audit(ctx context.Context) (Report, error) {
 	return s.report, err
 }
 
-// begin marks the audit as running.
 func (a *Auditor) begin() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -175,7 +174,6 @@ func (a *Auditor) begin() {
 	a.noted.deleted = map[string]struct{}{}
 }
 
-// end records in the Status that the audit has ended, and its result.
 func (a *Auditor) end(r Report, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

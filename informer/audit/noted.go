@@ -23,7 +23,8 @@ func note(keys map[string]struct{}, key string) {
 	}
 }
 
-// Skipped records that the newest state of an object could not be stored, so that audits do not report it as missing.
+// Skipped is called when the newest state of an object could not be stored. Audits then do not report the object as
+// missing.
 func (a *Auditor) Skipped(key string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -33,8 +34,8 @@ func (a *Auditor) Skipped(key string) {
 	note(a.noted.skipped, key)
 }
 
-// Changed records stored changes, so that audits do not report deleted objects, and again report objects that could not
-// be stored before.
+// Changed is called with stored changes. Audits then do not report deleted objects, and again report objects that could
+// not be stored before.
 func (a *Auditor) Changed(changes []entry.Change) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -69,7 +70,7 @@ func (a *Auditor) awaitList() <-chan struct{} {
 	return c
 }
 
-// ListBegun records that a list has begun. damaged means that the list restores objects that the file has lost. Earlier
+// ListBegun is called when a list begins. damaged means that the list restores objects that the file has lost. Earlier
 // callers of awaitList wait for the end of this list.
 func (a *Auditor) ListBegun(damaged bool) {
 	a.mu.Lock()
@@ -78,14 +79,14 @@ func (a *Auditor) ListBegun(damaged bool) {
 	a.taking, a.due = append(a.taking, a.due...), nil
 }
 
-// ListGivenUp records that the list was aborted. Its waiters wait for the next list instead.
+// ListGivenUp is called when a list is aborted. Its waiters wait for the next list instead.
 func (a *Auditor) ListGivenUp() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.due, a.taking = append(a.taking, a.due...), nil
 }
 
-// ListEnded records that the list is stored.
+// ListEnded is called when a list is stored.
 func (a *Auditor) ListEnded() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -11,19 +11,17 @@ import (
 )
 
 const (
-	// pageSize is the limit of a list request.
 	pageSize = 500
 	// Between two pages an audit waits for rest times the duration of the last page. So it uses at most a twentieth of
 	// the connection and of an API server's core. The wait is at least pause and at most pauseMax.
 	rest     = 19
 	pause    = time.Second
 	pauseMax = time.Minute
-	// timeout bounds one request.
-	timeout = 90 * time.Second
+	timeout  = 90 * time.Second
 	// retryFor is how long the request for a page is retried.
 	retryFor = time.Hour
-	// step is how often an audit checks whether the stream has reached a page's resourceVersion. behind bounds that
-	// wait: bookmarks arrive once a minute, but not every server sends them.
+	// step is how often an audit checks whether the watch has reached a page's resourceVersion. behind bounds that wait:
+	// bookmarks arrive once a minute, but not every server sends them.
 	step   = time.Second / 4
 	behind = 3 * time.Minute
 	// maxDiffering is the number of differing objects after which the audit reads no further pages.
@@ -42,15 +40,14 @@ type verdict int
 
 const (
 	equal   verdict = iota
-	differs         // objects differ, or may differ
-	rewound         // the server's resourceVersion is older than the stream's
+	differs         // differs: objects differ, or may differ
+	rewound         // rewound: the server's resourceVersion is older than the watch's
 )
 
-// scan is one audit.
 type scan struct {
 	*Auditor
 	report Report
-	whole  bool // list whole objects: the server does not list metadata with UID and resourceVersion
+	whole  bool // whole is true if the server does not list metadata with UID and resourceVersion
 }
 
 // run compares all objects. If some differ, it requests a list and waits for it. It ends with the informer's run.
@@ -159,7 +156,6 @@ func (s *scan) pages(ctx context.Context) (due verdict, err error) {
 	}
 }
 
-// inOrder reports whether the keys are sorted and all greater than after.
 func inOrder(after string, refs []entry.ObjectRef) bool {
 	for _, ref := range refs {
 		if ref.Key <= after {
@@ -171,7 +167,7 @@ func inOrder(after string, refs []entry.ObjectRef) bool {
 }
 
 // comparePage compares a page with the stored objects whose keys are greater than after and at most last. An empty last
-// means no limit. If objects differ, it compares again once the stream has reached the page's resourceVersion.
+// means no limit. If objects differ, it compares again once the watch has reached the page's resourceVersion.
 func (s *scan) comparePage(ctx context.Context, p page, after, last string) error {
 	differing, err := s.differing(ctx, p, after, last)
 	if err == nil && len(differing) > 0 {
@@ -187,7 +183,6 @@ func (s *scan) comparePage(ctx context.Context, p page, after, last string) erro
 	return nil
 }
 
-// found counts and logs an audit that found differences.
 func (s *scan) found(ctx context.Context) {
 	s.mu.Lock()
 	s.incidentLocked(CauseAudit)

@@ -19,8 +19,8 @@ import (
 
 // page is one page of the server's list, as references: key, UID and resourceVersion of each object.
 type page struct {
-	refs []entry.ObjectRef // in the order of the answer, which is normally the order of keys
-	// resourceVersion is the list's. next is the continue token of the next page; "" after the last page.
+	refs []entry.ObjectRef // refs are in the order of the answer, normally the order of keys
+	// resourceVersion is the list's resourceVersion. next is the continue token of the next page; "" after the last page.
 	resourceVersion, next string
 }
 
@@ -79,7 +79,6 @@ func (s *scan) list(ctx context.Context, o metav1.ListOptions) (page, error) {
 	return s.pageOf(list)
 }
 
-// namesAll reports whether each item has a UID and a resourceVersion.
 func namesAll(items []metav1.PartialObjectMetadata) bool {
 	for i := range items {
 		if items[i].UID == "" || items[i].ResourceVersion == "" {

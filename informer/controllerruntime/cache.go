@@ -110,20 +110,21 @@ func checkTransforms(t informer.Options, opts cache.Options) error {
 // adapter makes Larder's informers for one cache of controller-runtime.
 type adapter struct {
 	template informer.Options
-	base     string         // path prefix of the API server's URL, without a trailing slash
-	client   rest.Interface // has no group-version; reads the cluster's id, schemas and metadata
+	base     string         // base is the path prefix of the API server's URL, without a trailing slash
+	client   rest.Interface // client has no group-version; it reads the cluster's id, schemas and metadata
 	schemas  *requests.Schemas
 	// clusterID is the Options.ClusterID of the informers if the template has none.
 	clusterID func(ctx context.Context) (string, error)
 
-	mu   sync.Mutex
-	made map[string]*informer.Informer // guarded by mu; the newest informer of each stored collection, by Identity.ID
-	// informers has the newest informer of each collection, including refused ones; guarded by mu.
+	mu sync.Mutex
+	// made has the newest informer of each stored collection, by Identity.ID, and informers that of each collection,
+	// including refused informers; mu guards made and informers.
+	made      map[string]*informer.Informer
 	informers map[kind][]toolscache.SharedIndexInformer
 }
 
-// adapt returns the adapter, and copies of config and opts that have the defaults of cache.New and an HTTP client that
-// can record requests.
+// adapt returns the adapter, and copies of config and opts that have the defaults of cache.New and an HTTP client whose
+// transport can capture requests instead of sending them.
 func adapt(
 	config *rest.Config, opts cache.Options, template informer.Options,
 ) (*rest.Config, cache.Options, *adapter, error) {

@@ -5,31 +5,29 @@
 //	err = mgr.Start(ctx)
 //	st.Close() // when Start has returned
 //
-// After a restart of the program the cache does not list: each of its informers resumes the watch from the file. A
-// program only has to call [NewCache]. The cache is controller-runtime's own, with the informers of package informer,
-// which documents their behaviour, including HasSynced. The informers of a cache are *informer.Informer:
-// inf.(*informer.Informer).Status(). There is one exception: if a cache has a kind in several namespaces, each
-// namespace is a collection of its own, and the informer is controller-runtime's over those collections.
+// After a restart of the program the cache does not list: each of its informers resumes the watch from the file. The
+// cache is controller-runtime's own, with the informers of package informer, which documents their behaviour, including
+// HasSynced. The informers of a cache are *informer.Informer: inf.(*informer.Informer).Status(). There is one
+// exception: if a cache has a kind in several namespaces, each namespace is a collection of its own, and the informer
+// is controller-runtime's over those collections.
 //
 // The cache's List is controller-runtime's too: it gets all objects of the namespace, or of all namespaces, copies
 // those that match the label selector, and does not support Continue. If the objects are not kept in memory
 // (informer.Options.Residency), List decodes all of them. inf.(*informer.Informer).Reader() reads by a query.Query,
 // with any field and a key to continue from, and decodes only the matching objects; its results must not be modified.
 //
-// This is a module of its own, so that Larder does not depend on controller-runtime. It is for controller-runtime
-// v0.25.
+// This module is for controller-runtime v0.25. Larder's own module does not depend on controller-runtime.
 //
 // # Collections
 //
 // controller-runtime does not pass resource, namespace or selectors to the maker of an informer. So NewCache lets the
-// ListerWatcher make its list request, which the cache's HTTP client records instead of sending: nothing leaves the
-// process, and no rate limiter or retry delays it. (rest_client_requests_total counts one request with code "<error>"
-// for each informer.) The request's path, selectors and Accept header give the entry.Identity. So structured,
-// unstructured and metadata informers of one kind, each namespace of a multi-namespace cache, and each selector have a
-// collection of their own. A changed selector starts an empty collection; the old one stays until store.Store.Drop or
-// Prune.
+// ListerWatcher make its list request, which the cache's HTTP client captures instead of sending.
+// (rest_client_requests_total counts one request with code "<error>" for each informer.) The request's path, selectors
+// and Accept header give the entry.Identity. So structured, unstructured and metadata informers of one kind, each
+// namespace of a multi-namespace cache, and each selector have a collection of their own. A changed selector starts an
+// empty collection; the old one stays until store.Store.Drop or Prune.
 //
-// The identity cannot be derived if no request, or more than one, was recorded, if the path is not a list's path, or if
+// The identity cannot be derived if no request, or more than one, was captured, if the path is not a list's path, or if
 // the request has a parameter that may change the answer. The informer is then refused: GetInformer, and every Get,
 // List and IndexField of the kind, fail with [ErrIdentity] and the reason. Controllers log it and retry until their
 // CacheSyncTimeout.
@@ -43,7 +41,7 @@
 // default. Without the first, another cluster at the same address is noticed by its resourceVersions only.
 // IndexVersions has indexes by controller-runtime's names, such as "field:spec.nodeName", for all kinds. Each process
 // builds an index without a version again from the file, in the background, since its function is a closure that may
-// have changed. That causes no list; look-ups in the index wait for the build. The index by namespace has a version.
+// have changed. Look-ups in the index wait for that build. The index by namespace has a version.
 //
 // Secrets, and their metadata, are in memory only and are listed at each start, unless the store has keys
 // (store.Options.Encryption) or PersistSecrets is set.
@@ -118,17 +116,14 @@
 // that was never started hold their collections until then.
 //
 // Several managers of a process may use one store, if they are for one cluster. Caches that read the same objects share
-// them, with one list and one watch: see "Informers on one collection" in package informer. If their options differ,
-// the second is refused with store.ErrCollectionOpen. The same field index in two caches needs a version
-// (informer.Options.IndexVersions, under the name "field:" and the field); otherwise the second IndexField fails with
-// "indexer conflict".
+// them: see "Informers on one collection" in package informer. If their options differ, the second is refused with
+// store.ErrCollectionOpen. A field index in two caches needs a version (informer.Options.IndexVersions, under the name
+// "field:" and the field); otherwise the second IndexField fails with "indexer conflict".
 //
 // Give the cluster.Cluster of each API server a store of its own, since an identity does not name the server. If two
-// clusters share a store, that is noticed only when they connect, since one cluster may have many addresses. Then no
-// informer of the second cluster syncs, and its Status.Err, the log and DefaultWatchErrorHandler report
-// store.ErrOtherCluster. (This requires that kube-system can be read.)
+// clusters share a store, that is noticed when they connect, if kube-system can be read. Then no informer of the second
+// cluster syncs, and its Status.Err, the log and DefaultWatchErrorHandler report store.ErrOtherCluster.
 //
 // After RemoveInformer the next informer of the collection resumes where the removed one ended. A collection without an
-// informer stays in the file until store.Store.Drop or Prune. Prune keeps the collections that were opened since the
-// store was opened.
+// informer stays in the file until store.Store.Drop or Prune.
 package controllerruntime

@@ -19,8 +19,8 @@ import (
 
 // Durable is a source of requests for the objects of one kind that keeps its cursor across restarts. After a restart
 // the controller gets the requests that were due, and the requests of objects that have changed or were deleted, and no
-// others. Pass it to WatchesRawSource, and wrap the controller's Reconciler with Durable's, which records finished
-// requests:
+// others. Pass the Durable to WatchesRawSource, and wrap the controller's Reconciler with Durable's, which acknowledges
+// finished requests:
 //
 //	pods := controllerruntime.NewDurable("my-controller", mgr.GetCache(), &corev1.Pod{})
 //	err := ctrl.NewControllerManagedBy(mgr).Named("my-controller").
@@ -38,8 +38,8 @@ type Durable struct {
 	obj   client.Object
 
 	started atomic.Bool
-	begun   chan struct{}            // closed when keys or err is set; neither may be read before
-	keys    map[string]*durable.Keys // keys by namespace; "" is all namespaces
+	begun   chan struct{}            // begun is closed when keys or err is set; neither may be read before
+	keys    map[string]*durable.Keys // keys has the durable.Keys of each namespace; "" is all namespaces
 	err     error
 }
 
@@ -84,7 +84,7 @@ func (d *Durable) register(
 		inf, err := informer.Of(shared)
 		if err == nil {
 			all[inf.Identity().Namespace], err = inf.Durable().AddKeys(d.name, func(key toolscache.ObjectName) {
-				<-d.begun // wait until d.keys is set, where the Reconciler looks up the key
+				<-d.begun // the Reconciler looks up the key in d.keys, so wait until it is set
 				queue.Add(reconcile.Request{NamespacedName: client.ObjectKey{Namespace: key.Namespace, Name: key.Name}})
 			})
 		}
@@ -128,7 +128,7 @@ func (d *Durable) WaitForSync(ctx context.Context) error {
 	return nil
 }
 
-// Reconciler returns a Reconciler that calls r and records which requests are done.
+// Reconciler returns a Reconciler that calls r and acknowledges the requests that are done.
 func (d *Durable) Reconciler(r reconcile.Reconciler) reconcile.Reconciler {
 	return reconcile.Func(func(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 		end := func(bool) {}

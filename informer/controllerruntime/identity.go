@@ -18,7 +18,6 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// Parameters of a list request.
 const (
 	paramLabelSelector = "labelSelector"
 	paramFieldSelector = "fieldSelector"
@@ -30,7 +29,7 @@ var indifferent = []string{"allowWatchBookmarks", "limit", "resourceVersion", "r
 	"timeoutSeconds"}
 
 // identify returns the identity of the collection that lw lists, and the Accept header of its request. It makes lw's
-// list request, which is recorded and not sent, and parses it. base is the path prefix of the API server, without a
+// list request, which is captured and not sent, and parses it. base is the path prefix of the API server, without a
 // trailing slash. Every error wraps ErrIdentity.
 func identify(
 	lw cache.ListerWatcher, example runtime.Object, base string,
@@ -74,8 +73,8 @@ func record(lw cache.ListerWatcher) (*http.Request, error) {
 	}
 }
 
-// watchesBookmarks reports whether lw's watches request bookmarks. It records the watch request; known is false if lw
-// sends none, or several.
+// watchesBookmarks reports whether lw's watches request bookmarks. It captures the watch request without sending it;
+// known is false if lw makes no request, or several.
 func watchesBookmarks(lw cache.ListerWatcher) (bookmarks, known bool) {
 	ctx, recording := withRecording(context.Background())
 	w, err := cache.ToListerWatcherWithContext(lw).WatchWithContext(ctx, metav1.ListOptions{AllowWatchBookmarks: true})

@@ -68,7 +68,7 @@ func (a *adapter) make(
 }
 
 // reading returns controller-runtime's ListerWatcher together with its requests, so that the informer reads the answers
-// itself. If the watch request cannot be recorded, it returns the ListerWatcher alone. accept is the Accept header of
+// itself. If the watch request cannot be captured, it returns the ListerWatcher alone. accept is the Accept header of
 // lists of whole objects.
 func (a *adapter) reading(lw cache.ListerWatcher, id entry.Identity, accept string) cache.ListerWatcher {
 	narrowed := narrowing(cache.ToListerWatcherWithContext(lw))
@@ -87,7 +87,7 @@ func (a *adapter) reading(lw cache.ListerWatcher, id entry.Identity, accept stri
 }
 
 // closeUnrun closes the previous informer of the collection, if it was never run. A cache has one informer for an
-// identity at a time, so the previous one is obsolete. A running informer is ended by the cache, and then closes its
+// identity at a time, so the previous one is obsolete. The cache ends a running informer, which then closes its
 // collection itself. Close of a running informer only announces that end, so that informer.New waits for it.
 func (a *adapter) closeUnrun(id entry.Identity) error {
 	a.mu.Lock()
@@ -124,7 +124,7 @@ func describe(obj runtime.Object) string {
 }
 
 // narrowing returns a ListerWatcher that supports look-ups of single objects by a field selector. A field selector of
-// controller-runtime's ListerWatcher would replace the field selector of the look-up. So narrowing passes the latter in
+// controller-runtime's ListerWatcher would replace the look-up's. So narrowing passes the look-up's field selector in
 // the context, and the transport adds it to the request.
 func narrowing(lw cache.ListerWatcherWithContext) *cache.ListWatch {
 	return &cache.ListWatch{

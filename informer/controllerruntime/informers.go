@@ -25,7 +25,7 @@ type madeCache struct {
 	cache.Cache
 	adapter *adapter
 	scheme  *runtime.Scheme
-	mapper  *mapper.Mapper // nil if the RESTMapper is not Larder's
+	mapper  *mapper.Mapper // mapper is nil if the RESTMapper is not Larder's
 }
 
 // Start runs the cache and the RESTMapper, and returns when both have ended.
@@ -95,7 +95,7 @@ func (a *adapter) reveal(inf cache.Informer, obj runtime.Object) cache.Informer 
 	return severalInformers{inf, all}
 }
 
-// note records an informer for objects like obj. It replaces an older informer on the same collection.
+// note adds inf, an informer for objects like obj, to informers. It replaces an older informer on the same collection.
 func (a *adapter) note(obj runtime.Object, inf toolscache.SharedIndexInformer) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -110,7 +110,7 @@ func (a *adapter) note(obj runtime.Object, inf toolscache.SharedIndexInformer) {
 // kind identifies the informers of a cache: a cache has one for each kind and namespace.
 type kind struct {
 	goType reflect.Type
-	gvk    schema.GroupVersionKind // empty if goType determines the kind
+	gvk    schema.GroupVersionKind // gvk is empty if goType determines the kind
 }
 
 func kindOf(obj runtime.Object) kind {

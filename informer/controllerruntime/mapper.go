@@ -26,8 +26,8 @@ func MapperProvider(st *store.Store) func(*rest.Config, *http.Client) (meta.REST
 	}
 }
 
-// mapperFor returns a function that makes the RESTMapper of a cache without one in its options. Without a store it is
-// controller-runtime's.
+// mapperFor returns a function that makes the RESTMapper of a cache without one in its options. Without a store, that
+// RESTMapper is controller-runtime's.
 func mapperFor(template informer.Options) func(*rest.Config, *http.Client) (meta.RESTMapper, error) {
 	if template.InMemory || template.Store == nil {
 		return apiutil.NewDynamicRESTMapper

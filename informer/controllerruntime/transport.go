@@ -10,13 +10,13 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 )
 
-// errRecorded is the error of a request that was recorded instead of sent. Clients of client-go do not retry after it.
+// errRecorded is the error of a request that was captured instead of sent. Clients of client-go do not retry after it.
 var errRecorded = errors.New("the request was recorded, not sent")
 
 // recording collects the requests that are made with a context of withRecording, and that are not sent.
 type recording struct {
 	mu       sync.Mutex
-	requests []*http.Request // guarded by mu
+	requests []*http.Request // mu guards requests
 }
 
 type (
@@ -24,7 +24,6 @@ type (
 	selectionKey struct{}
 )
 
-// withRecording returns a context whose requests are recorded and answered with errRecorded.
 func withRecording(ctx context.Context) (context.Context, *recording) {
 	r := &recording{}
 	return context.WithValue(ctx, recordingKey{}, r), r
@@ -52,18 +51,17 @@ func withSelection(ctx context.Context, fieldSelector string) context.Context {
 	return context.WithValue(ctx, selectionKey{}, fieldSelector)
 }
 
-// transport is the outermost round tripper of the cache's HTTP client. It changes nothing about a request unless the
-// request's context comes from withRecording or withSelection.
+// transport is the outermost round tripper of the cache's HTTP client. It captures requests of withRecording and
+// answers them with errRecorded. It adds the field selector of withSelection to a request, and changes no other
+// request.
 type transport struct {
 	next http.RoundTripper
 }
 
-// RoundTrip records a request whose context is from withRecording, and fails with errRecorded. It sends all other
-// requests, and adds the field selector of withSelection if the context has one.
 func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if r := recordingOf(request.Context()); r != nil {
 		if request.Body != nil {
-			_ = request.Body.Close() // http.RoundTripper requires it
+			_ = request.Body.Close() // http.RoundTripper requires that
 		}
 		r.add(request)
 		return nil, errRecorded
@@ -78,7 +76,6 @@ func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	return t.next.RoundTrip(request)
 }
 
-// CloseIdleConnections passes http.Client.CloseIdleConnections on to the next round tripper.
 func (t transport) CloseIdleConnections() {
 	if c, ok := t.next.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
@@ -113,13 +110,12 @@ func narrow(request *http.Request, selector string) (*http.Request, error) {
 	return narrowed, nil
 }
 
-// limiter is the rate limiter of the user's config. Recorded requests do not wait for it, since a limiter that several
+// limiter is the rate limiter of the user's config. Captured requests do not wait for it, since a limiter that several
 // clients share may have no tokens left.
 type limiter struct {
 	flowcontrol.RateLimiter
 }
 
-// Wait implements flowcontrol.RateLimiter.
 func (l limiter) Wait(ctx context.Context) error {
 	if recordingOf(ctx) != nil {
 		return nil

@@ -20,8 +20,8 @@ const (
 	callRetryMax = time.Minute
 )
 
-// try calls the handler for the change c, and records a failure in w, the unacknowledged changes of the same key. It
-// returns true if the change is acknowledged.
+// try calls the handler for the change c, and notes a failure in w, the unacknowledged changes of c's key. It returns
+// true if the change is acknowledged.
 func (f *follower) try(ctx context.Context, w *work, c consumer.Change) (acknowledged bool) {
 	if f.queues {
 		f.mu.Lock()
@@ -69,8 +69,7 @@ func (f *follower) retry(ctx context.Context, key string, w *work) error {
 	}
 }
 
-// insist calls fn until it returns nil. Between calls it calls the handler again for keys whose earlier calls failed,
-// when they are due.
+// insist calls fn until it returns nil. In between it calls the handler again for due keys whose earlier calls failed.
 func (f *follower) insist(ctx context.Context, fn func() error) error {
 	for tries := 1; ; tries++ {
 		err := f.call(ctx, fn)
@@ -98,20 +97,19 @@ func (f *follower) call(ctx context.Context, fn func() error) (err error) {
 			}
 		case runtime.Error:
 			err = &panicError{what: r.Error(), stack: string(debug.Stack())}
-		default: // only the type, since the text of the value may contain object content
+		default: // the text of the value may contain object content
 			err = &panicError{what: fmt.Sprintf("a %T", r), stack: string(debug.Stack())}
 		}
 	}()
 	return fn()
 }
 
-// panicError is the error for a call of a handler that panicked.
 type panicError struct{ what, stack string }
 
 func (e *panicError) Error() string { return "it panicked: " + e.what }
 
-// failed records an error of the handler in the status: for a key, or, with key "", of OnReset or OnReplayed. It logs
-// only the first error of a series.
+// failed sets Status.Err to an error of the handler for a key, or, with key "", of OnReset or OnReplayed. It logs only
+// the first error of a series.
 func (f *follower) failed(ctx context.Context, key string, tries int, err error) {
 	if ctx.Err() != nil {
 		return

@@ -17,11 +17,11 @@
 //
 // # Bounds
 //
-// Each handler has its own goroutine and delays nothing else. It continues while up to 1,000 keys are unacknowledged:
-// their calls failed, or their work is not done yet. Beyond that the handler stalls, and its Status reports it. Only
-// keys are held in memory: changes are read again when they are delivered again.
+// Each handler has its own goroutine. It continues while up to 1,000 keys are unacknowledged: their calls failed, or
+// their work is not done yet. Beyond that the handler stalls, and its Status reports it. Only keys are held in memory:
+// changes are read again when they are delivered again.
 //
-// When a handler is no longer registered, its position is kept, and so is a tombstone for each deleted object: up to
+// When a handler is no longer registered, the file keeps its position and a tombstone for each deleted object: up to
 // 100,000 tombstones, for up to a week of the time in which the store is open. If a tombstone is dropped that a handler
 // has not acknowledged, the handler starts over (OnReset). [Handlers.Forget] removes the position, and the tombstones
 // that no other handler needs.

@@ -52,7 +52,7 @@ func (f *follower) follow(ctx context.Context) (err error) {
 	if err := f.resume(ctx); err != nil {
 		return err
 	}
-	defer func() { // keep acknowledgements of this run, so that the next run does not repeat the changes
+	defer func() { // without this, the next run would repeat acknowledged changes
 		if f.takeAnswers(); f.unnoted {
 			err = errors.Join(err, f.notePosition())
 		}
@@ -156,8 +156,8 @@ func (f *follower) take(ctx context.Context, c consumer.Change) error {
 	return f.noteDue()
 }
 
-// awaitCapacity waits while the maximum number of other keys has unacknowledged changes, so that a change of key could
-// not be recorded if its call failed.
+// awaitCapacity waits while the maximum number of other keys has unacknowledged changes: if a call for key failed then,
+// the stored position could not list key.
 func (f *follower) awaitCapacity(ctx context.Context, key string) error {
 	logAt := f.o.Clock.Now().Add(stallLogged)
 	for f.works[key] == nil && len(f.works) >= maxWorks {

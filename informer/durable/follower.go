@@ -22,17 +22,16 @@ import (
 type follower struct {
 	o       Options
 	name    string
-	removed bool // whether Remove was called; guarded by Handlers.mu
+	removed bool // removed is true once Remove was called; Handlers.mu guards it
 	handler Handler
-	// queues is true if OnChange only enqueues the key. If OnChange then returns nil, the change is acknowledged later,
-	// by answer.
+	// queues is true if OnChange only enqueues the key. The method answer then acknowledges the change later.
 	queues  bool
 	cursor  Cursor
-	synced  chan struct{} // closed when all changes up to the informer's sync have been offered
-	done    chan struct{} // closed when the goroutine has ended
-	flushed bool          // whether all changes before the informer's sync are committed
-	flushAt time.Time     // time of the next attempt, if the commit has failed
-	dueAt   time.Time     // no key in works is due before this time; zero if none will be due
+	synced  chan struct{} // synced is closed when all changes up to the informer's sync have been offered
+	done    chan struct{} // done is closed when the goroutine has ended
+	flushed bool          // flushed is true if all changes before the informer's sync are committed
+	flushAt time.Time     // flushAt is the time of the next flush, if the last one has failed
+	dueAt   time.Time     // dueAt is a time before which no key in works is due; zero if none will be due
 
 	position consumer.Position
 	resets   int
@@ -42,25 +41,25 @@ type follower struct {
 	notedAt time.Time
 	unnoted bool
 
-	answered chan struct{} // capacity 1; has a token when answers is not empty
+	answered chan struct{} // answered has capacity 1, and a token when answers is not empty
 
-	mu      sync.Mutex
-	epoch   int                // number of calls of follow so far; an answer of an older epoch is ignored; guarded by mu
-	offered map[string]uint64  // the newest change of each key that was enqueued in this epoch; guarded by mu
-	answers map[string]uint64  // by key, the newest change that workers have acknowledged; guarded by mu
-	ctx     context.Context    // context of the goroutine; guarded by mu; nil before the start
-	cancel  context.CancelFunc // guarded by mu; nil before the start
-	stopped bool               // guarded by mu
-	now     Status             // guarded by mu
+	mu      sync.Mutex        // mu guards the fields below
+	epoch   int               // epoch counts the calls of follow; an answer of an older epoch is ignored
+	offered map[string]uint64 // offered has the newest change of each key that was enqueued in this epoch
+	answers map[string]uint64 // answers has, by key, the newest change that workers have acknowledged
+	ctx     context.Context   // ctx is the context of the goroutine; nil before the start
+	cancel  context.CancelFunc
+	stopped bool
+	now     Status
 }
 
-// work is a key with unacknowledged changes. Their numbers are at least from and at most the Seq of the position; the
-// file may have dropped some of them.
+// work is a key with unacknowledged changes. Their sequence numbers are at least from and at most the position's Seq;
+// the file may have dropped some of them.
 type work struct {
 	from  uint64
-	last  uint64    // the newest change that was enqueued, if the handler queues keys
-	tries int       // failed calls for the oldest change
-	due   time.Time // time of the next call; zero while a worker's answer is awaited
+	last  uint64    // last is the newest change that was enqueued, if the handler queues keys
+	tries int       // tries counts the failed calls for the oldest change
+	due   time.Time // due is the time of the next call; zero while a worker's answer is awaited
 }
 
 var _ cache.ResourceEventHandlerRegistration = &follower{}
@@ -69,13 +68,10 @@ var _ cache.ResourceEventHandlerRegistration = &follower{}
 // handler that queues keys it is also true once the maximum number of keys is due.
 func (f *follower) HasSynced() bool { return isDone(f.synced) }
 
-// HasSyncedChecker is done when HasSynced becomes true.
 func (f *follower) HasSyncedChecker() cache.DoneChecker { return f }
 
-// Name implements cache.DoneChecker.
 func (f *follower) Name() string { return fmt.Sprintf("durable handler %q", f.name) }
 
-// Done implements cache.DoneChecker.
 func (f *follower) Done() <-chan struct{} { return f.synced }
 
 // ShutdownChan is closed when the handler has been removed, or the informer has stopped, and the handler's last call
@@ -187,7 +183,6 @@ func (f *follower) note(change func(s *Status)) {
 	change(&f.now)
 }
 
-// statusAt returns the status of a handler that starts at position.
 func statusAt(position consumer.Position) Status {
 	return Status{Seq: position.Seq, Failing: len(position.Failing), Replaying: position.Replaying, Reset: position.Why}
 }

@@ -24,7 +24,6 @@ type Handler struct {
 	OnReplayed func(ctx context.Context) error
 }
 
-// filled returns h with functions that do nothing in place of nil.
 func (h Handler) filled() Handler {
 	if h.OnChange == nil {
 		h.OnChange = func(context.Context, consumer.Change) error { return nil }

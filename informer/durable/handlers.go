@@ -30,18 +30,18 @@ const (
 
 // Options are the options of New.
 type Options struct {
-	// Description of the objects, for errors and logs.
+	// Description names the objects in errors and logs.
 	Description string
-	// Collection of the objects; nil if they are in memory only, and then InMemory gives the reason.
+	// Collection has the objects; nil if they are in memory only, for the reason InMemory.
 	Collection *store.Collection
 	InMemory   string
-	// Types is the fingerprint of the Go types. AsSent is true if objects are stored as the server sent them. Other
+	// Types is the fingerprint of the Go types. AsSent is true if objects are stored as the server sent them. Changed
 	// types then change the decoded objects without a list, so handlers start over.
 	Types  string
 	AsSent bool
 	// Wrap, if not nil, wraps the Collection's cursors: tests use it to count calls and make them fail.
 	Wrap func(Cursor) Cursor
-	// Synced is closed when the initial list is in the store. Flush commits it.
+	// Synced is closed when the initial list is in the store. Flush commits that list.
 	Synced <-chan struct{}
 	Flush  func(ctx context.Context) error
 	Clock  clock.WithTicker
@@ -51,10 +51,10 @@ type Options struct {
 type Handlers struct {
 	o Options
 
-	mu      sync.Mutex
-	all     []*follower     // in the order of Add; a removed handler stays until its call has returned; guarded by mu
-	running context.Context // context of Start; nil before; guarded by mu
-	stopped bool            // guarded by mu
+	mu      sync.Mutex      // mu guards the fields below
+	all     []*follower     // all is in the order of Add; a removed handler stays until its call has returned
+	running context.Context // running is the context of Start; nil before
+	stopped bool
 }
 
 // New returns Handlers. It starts no goroutine.
@@ -63,7 +63,7 @@ func New(o Options) *Handlers { return &Handlers{o: o} }
 // Add registers a handler under a name, which identifies its cursor in the file. The handler is called while the
 // informer runs. Informer.RemoveEventHandler removes the handler, but keeps its cursor.
 //
-// It fails with ErrInMemory if the objects are in memory only, with consumer.ErrOpen if a handler of that name is
+// Add fails with ErrInMemory if the objects are in memory only, with consumer.ErrOpen if a handler of that name is
 // registered, and with store.ErrNoSpace if the file is full and the handler is new.
 func (s *Handlers) Add(name string, handler Handler) (cache.ResourceEventHandlerRegistration, error) {
 	f := &follower{o: s.o, name: name, handler: handler.filled()}
@@ -73,7 +73,6 @@ func (s *Handlers) Add(name string, handler Handler) (cache.ResourceEventHandler
 	return f, nil
 }
 
-// add opens the cursor of f, and starts f if the other handlers run.
 func (s *Handlers) add(f *follower) error {
 	err := s.open(f)
 	if err == nil {
@@ -111,7 +110,6 @@ func (s *Handlers) open(f *follower) error {
 	return nil
 }
 
-// admit registers f, and starts f if the other handlers run. It fails after Stop.
 func (s *Handlers) admit(f *follower) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,10 +7,9 @@
 //	f := factory.NewDynamicSharedInformerFactory(dynamicClient, resync, o)
 //	f := factory.NewMetadataSharedInformerFactory(metadataClient, resync, o)
 //
-// All of them may use one store, also for the same resource: objects of another form, namespace or selector are another
-// collection. Informers with the same form, namespace and selectors share their collection, with one list and one
-// watch. That is usual if several components of a program make factories. See "Informers on one collection" in package
-// informer. If their options differ, the second is refused with [store.ErrCollectionOpen].
+// Several factories may use one store: objects of another form, namespace or selector are another collection. Informers
+// with equal form, namespace and selectors share their collection, with one list and one watch; see "Informers on one
+// collection" in package informer. If their options differ, the second is refused with [store.ErrCollectionOpen].
 //
 // # Typed
 //
@@ -18,9 +17,8 @@
 // So f.Core().V1().Pods().Informer(), .Lister(), ForResource and InformerFor return Larder's for these types, and
 // client-go's for all others, which list from the server at each start. Start starts every listed type, even if its
 // Informer method was never called. Pods().Informer() is client-go's wrapper; [informer.Of] returns the
-// *informer.Informer in it. That has a Status, and a Reader, which reads by labels or fields, or page by page, and
-// decodes only the returned objects. Do not list a type for which the program calls InformerFor with a function of its
-// own: the listed type's informer takes precedence.
+// *informer.Informer in it, which has a Status and a Reader. Do not list a type for which the program calls InformerFor
+// with a function of its own: the listed type's informer takes precedence.
 //
 // # Dynamic and metadata
 //
@@ -30,8 +28,7 @@
 // cannot fail, and is empty.) The resource stays refused: another try needs another factory.
 //
 // Set Options.Config to the rest.Config that the client was made from. Informers then read the server's answers
-// themselves and decode only the objects that are read, like the typed factory's informers (see
-// informer.Options.ClientDecodes).
+// themselves and decode only the objects that are read (see informer.Options.ClientDecodes).
 //
 // # Generated clientsets
 //
@@ -48,14 +45,13 @@
 // noticed by its resourceVersions only. The hash of the OpenAPI schema, and lists by metadata
 // (informer.Options.ListMetadata), need a REST client. The typed client has one. For the dynamic and the metadata
 // factory set Options.Config or Options.RESTClient. Without either, a new default in a CRD is not noticed, and a
-// restart waits about a second for a bookmark even if there are few objects. The fakes of client-go get none of these
-// requests.
+// restart waits about a second for a bookmark even if there are few objects.
 //
 // # The fakes of client-go
 //
-// All three factories work with the fake clientsets of client-go, for unit tests; the typed factory uses the REST
-// client of any other clientset. Use Options.Informer.InMemory, or a file that starts empty: the fakes give objects no
-// resourceVersions and keep no deletions, so a restart on one file cannot be tested with them.
+// All three factories work with the fake clientsets of client-go, for unit tests. Use Options.Informer.InMemory, or a
+// file that starts empty: the fakes give objects no resourceVersions and keep no deletions, so a restart on one file
+// cannot be tested with them.
 //
 // # Collections that the program no longer lists
 //

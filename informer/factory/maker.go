@@ -16,14 +16,13 @@ import (
 // that a new build of the program trusts the stored index.
 const namespaceIndexVersion = "client-go"
 
-// maker makes the options of a factory's informers.
 type maker struct {
 	o Options
 	// scope has the common fields of all collections' identities: all except the resource and the representation, which
 	// is derived from the example object.
 	scope     entry.Identity
-	clusterID func(context.Context) (string, error) // nil: the client has no cluster
-	schemas   *requests.Schemas                     // nil without a REST client, or if the objects have no schema
+	clusterID func(context.Context) (string, error) // clusterID is nil if the client has no cluster
+	schemas   *requests.Schemas                     // schemas is nil without a REST client or a schema
 }
 
 func (m maker) identity(gvr schema.GroupVersionResource) entry.Identity {
@@ -32,7 +31,6 @@ func (m maker) identity(gvr schema.GroupVersionResource) entry.Identity {
 	return id
 }
 
-// options returns the options of the informer for id.
 func (m maker) options(id entry.Identity) informer.Options {
 	o := m.o.Informer
 	o.Identity = id

@@ -21,7 +21,7 @@ type Options struct {
 	// on. Options that differ between informers must be empty: Identity, Resource, ResyncPeriod, Codec,
 	// ObjectDescription, OpenAPIHash, ListMetadata. An index by namespace is added, as in client-go's factories.
 	Informer informer.Options
-	// Namespace to list and watch. Default: all.
+	// Namespace is the namespace to list and watch. Default: all.
 	Namespace string
 	// TweakListOptions sets the selectors of every request; see the package's documentation.
 	TweakListOptions func(*metav1.ListOptions)
@@ -44,7 +44,6 @@ type Options struct {
 	InformerName *cache.InformerName
 }
 
-// stock returns the options of client-go's typed factory.
 func (o Options) stock() []informers.SharedInformerOption {
 	return []informers.SharedInformerOption{
 		informers.WithNamespace(o.Namespace),

@@ -29,11 +29,10 @@ var clusterScoped = strings.Fields(`
 // resource is a type that client-go has a typed informer for.
 type resource struct {
 	schema.GroupVersionResource
-	entry.ResourceInfo // the fields known without discovery
+	entry.ResourceInfo // has the fields known without discovery
 	example            runtime.Object
 }
 
-// resourcesOf returns the resources of the example objects.
 func resourcesOf(examples []runtime.Object) (found []resource, err error) {
 	if len(examples) == 0 {
 		return nil, errors.New("no types are listed: nothing would be stored; list an example object of each type whose " +

@@ -55,14 +55,14 @@ func NewSharedInformerFactory(
 type sharedInformerFactory struct {
 	informers.SharedInformerFactory
 	ours   []*informer.Informer
-	types  []reflect.Type // the types of the informers in ours, in the same order
-	logger *logr.Logger   // nil: klog's logger
+	types  []reflect.Type // types are the types of the informers in ours, in their order
+	logger *logr.Logger   // logger is nil for klog's logger
 
-	unstarted sync.Once // done once the types that were not started are logged
+	unstarted sync.Once // unstarted limits the log line about types that were not started to one
 
 	mu sync.Mutex
-	// known has the types with Larder's informers, and the types whose use of client-go's informers has been logged;
-	// guarded by mu.
+	// known has the types with Larder's informers, and the types whose use of client-go's informers has been logged; mu
+	// guards known.
 	known map[reflect.Type]bool
 }
 
@@ -98,12 +98,10 @@ func (f *sharedInformerFactory) register(m maker, r resource) error {
 	return failed
 }
 
-// Start starts the informers as in client-go. It logs once which started informers are client-go's.
 func (f *sharedInformerFactory) Start(stop <-chan struct{}) {
 	f.StartWithContext(wait.ContextForChannel(stop))
 }
 
-// StartWithContext starts the informers as in client-go. It logs once which started informers are client-go's.
 func (f *sharedInformerFactory) StartWithContext(ctx context.Context) {
 	f.SharedInformerFactory.StartWithContext(ctx)
 	f.logStock(klog.FromContext(ctx))
@@ -123,14 +121,12 @@ func (f *sharedInformerFactory) logStock(logger klog.Logger) {
 	}
 }
 
-// started returns the types that have been started.
 func (f *sharedInformerFactory) started() map[reflect.Type]bool {
 	ended, cancel := context.WithCancel(context.Background())
-	cancel() // the call then returns at once
+	cancel() // so that the following call returns at once
 	return f.SharedInformerFactory.WaitForCacheSyncWithContext(ended).Synced
 }
 
-// logUnstarted logs once which types were not started.
 func (f *sharedInformerFactory) logUnstarted() {
 	started := f.started()
 	var names []string
@@ -142,7 +138,6 @@ func (f *sharedInformerFactory) logUnstarted() {
 	logUnstarted(f.logger, &f.unstarted, names)
 }
 
-// logUnstarted logs once that types were not started, if there are any.
 func logUnstarted(logger *logr.Logger, once *sync.Once, types []string) {
 	if len(types) == 0 {
 		return
@@ -157,13 +152,11 @@ func logUnstarted(logger *logr.Logger, once *sync.Once, types []string) {
 	})
 }
 
-// WaitForCacheSync waits as in client-go. It logs once which types were not started.
 func (f *sharedInformerFactory) WaitForCacheSync(stop <-chan struct{}) map[reflect.Type]bool {
 	f.logUnstarted()
 	return f.SharedInformerFactory.WaitForCacheSync(stop)
 }
 
-// WaitForCacheSyncWithContext waits as in client-go. It logs once which types were not started.
 func (f *sharedInformerFactory) WaitForCacheSyncWithContext(ctx context.Context) cache.SyncResult {
 	f.logUnstarted()
 	return f.SharedInformerFactory.WaitForCacheSyncWithContext(ctx)

@@ -26,27 +26,27 @@ var errShutDown = errors.New("the informer factory has been shut down; make anot
 // untypedFactory is the dynamic or the metadata factory.
 type untypedFactory struct {
 	maker
-	err    error // why the factory cannot make informers; nil if it can
+	err    error // err is why the factory cannot make informers; nil if it can
 	resync time.Duration
 	form   form
 
-	wg        sync.WaitGroup // waits for the running informers
-	unstarted sync.Once      // done once the types that were not started are logged
+	wg        sync.WaitGroup // wg waits for the running informers
+	unstarted sync.Once      // unstarted limits the log line about types that were not started to one
 
-	mu           sync.Mutex
-	informers    map[schema.GroupVersionResource]*untypedInformer // guarded by mu
-	shuttingDown bool                                             // guarded by mu
+	mu           sync.Mutex // mu guards informers and shuttingDown
+	informers    map[schema.GroupVersionResource]*untypedInformer
+	shuttingDown bool
 }
 
 // form has the differences between the dynamic and the metadata factory.
 type form struct {
-	err       error // why the factory cannot make informers; nil if it can
+	err       error // err is why the factory cannot make informers; nil if it can
 	example   func() runtime.Object
-	codec     codec.Codec // nil: the default codec for example
+	codec     codec.Codec // codec is nil for the default codec of example
 	listWatch func(id entry.Identity) cache.ListerWatcher
 	lister    func(indexer cache.Indexer, gvr schema.GroupVersionResource) cache.GenericLister
 	clusterID func(context.Context) (string, error)
-	schemas   *requests.Schemas // nil for metadata, which do not depend on the schema
+	schemas   *requests.Schemas // schemas is nil for metadata, which do not depend on the schema
 }
 
 func newUntypedFactory(defaultResync time.Duration, o Options, f form) *untypedFactory {
@@ -71,7 +71,7 @@ func (f *untypedFactory) ForResource(gvr schema.GroupVersionResource) informers.
 	}
 	inf, err := f.newInformerLocked(gvr)
 	if err != nil {
-		// The refused informer is kept like any other, so that WaitForCacheSync does not succeed.
+		// A refused informer is kept too, so that WaitForCacheSync does not succeed.
 		err = fmt.Errorf("informer factory, %s: %w", gvr.GroupResource(), err)
 		inf = &untypedInformer{informer: informer.Refused(f.form.example(), err), lister: refusedLister{err}}
 	}
@@ -101,7 +101,6 @@ func (f *untypedFactory) newInformerLocked(gvr schema.GroupVersionResource) (*un
 	return &untypedInformer{informer: ours, lister: f.form.lister(ours.GetIndexer(), gvr)}, nil
 }
 
-// Start runs the informers that have not been started, until stopCh is closed. It does nothing after Shutdown.
 func (f *untypedFactory) Start(stopCh <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -117,8 +116,6 @@ func (f *untypedFactory) Start(stopCh <-chan struct{}) {
 	}
 }
 
-// WaitForCacheSync waits until all started informers have synced or stopCh is closed, and returns which have synced. It
-// logs once which resources were not started.
 func (f *untypedFactory) WaitForCacheSync(stopCh <-chan struct{}) map[schema.GroupVersionResource]bool {
 	f.logUnstarted()
 	started := f.started()
@@ -134,7 +131,6 @@ func (f *untypedFactory) WaitForCacheSync(stopCh <-chan struct{}) map[schema.Gro
 	return synced
 }
 
-// logUnstarted logs once which resources were not started.
 func (f *untypedFactory) logUnstarted() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -168,7 +164,7 @@ func (f *untypedFactory) Shutdown() {
 	f.shuttingDown = true
 	var ours []*informer.Informer
 	for _, inf := range f.informers {
-		if i, err := informer.Of(inf.informer); err == nil { // skips refused informers
+		if i, err := informer.Of(inf.informer); err == nil { // Of fails for refused informers
 			ours = append(ours, i)
 		}
 	}

@@ -10,17 +10,15 @@ import (
 type untypedInformer struct {
 	informer cache.SharedIndexInformer
 	lister   cache.GenericLister
-	started  bool // guarded by the factory's mu
+	started  bool // the factory's mu guards started
 }
 
-// Informer implements informers.GenericInformer.
 func (i *untypedInformer) Informer() cache.SharedIndexInformer { return i.informer }
 
-// Lister implements informers.GenericInformer.
 func (i *untypedInformer) Lister() cache.GenericLister { return i.lister }
 
 // refusedLister is the lister of a resource for which no informer could be made; its methods fail with the reason. The
-// lister of a refused informer's indexer would return an empty result instead.
+// lister of a refused informer's indexer would return an empty result.
 type refusedLister struct{ err error }
 
 func (l refusedLister) List(labels.Selector) ([]runtime.Object, error)  { return nil, l.err }

@@ -25,20 +25,20 @@ import (
 // Mapper is a meta.RESTMapper. See the package's documentation.
 type Mapper struct {
 	client  *discovery.DiscoveryClient
-	store   *store.Store     // nil: discovery is not stored
-	limiter *limiter.Limiter // limiter of the store's informers; nil without a store
+	store   *store.Store     // store is nil if discovery is not stored
+	limiter *limiter.Limiter // limiter is the limiter of the store's informers; nil without a store
 
 	// known is the current discovery, never nil. A *known is immutable: the caller that received a new answer swaps it.
 	known atomic.Pointer[known]
 	// sem holds a token while a caller asks the server. news holds a token when known has changed.
 	sem, news chan struct{}
 
-	mu       sync.Mutex
-	failures int             // guarded by mu; number of requests that failed in a row
-	until    time.Time       // guarded by mu; end of the back-off; until then misses fail at once
-	askErr   error           // guarded by mu; error of the last request; nil if the server answered
-	stored   facts.Discovery // guarded by mu; the discovery in the store
-	keepErr  error           // guarded by mu; why the known discovery is not stored; nil if it is
+	mu       sync.Mutex      // mu guards the fields below
+	failures int             // failures counts the requests that failed in a row
+	until    time.Time       // until is the end of the back-off; until then misses fail at once
+	askErr   error           // askErr is the error of the last request; nil if the server answered
+	stored   facts.Discovery // stored is the discovery in the store
+	keepErr  error           // keepErr is why the known discovery is not stored; nil if it is
 }
 
 var _ meta.RESTMapper = &Mapper{}
@@ -47,8 +47,8 @@ var _ meta.RESTMapper = &Mapper{}
 type known struct {
 	facts.Discovery
 	mapper meta.RESTMapper
-	asked  time.Time // when the request began; zero if an earlier process made it
-	// failed has, for each group-version whose aggregated API server did not answer, the error.
+	asked  time.Time // asked is when the request began; zero if an earlier process made it
+	// failed has the error of each group-version whose aggregated API server did not answer.
 	failed map[schema.GroupVersion]error
 }
 
@@ -95,7 +95,6 @@ func New(config *rest.Config, client *http.Client, st *store.Store) (*Mapper, er
 	return m, nil
 }
 
-// setKnown makes k the current discovery.
 func (m *Mapper) setKnown(k *known) {
 	k.mapper = restmapper.NewDiscoveryRESTMapper(k.Groups)
 	m.known.Store(k)

@@ -80,7 +80,6 @@ func (m *Mapper) backedOff() error {
 	return nil
 }
 
-// fetched stores the server's answer in known and ends the back-off.
 func (m *Mapper) fetched(k *known) {
 	m.limiter.Received()
 	m.setKnown(k)

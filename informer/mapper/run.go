@@ -41,7 +41,6 @@ func (m *Mapper) Run(ctx context.Context) {
 	m.keep(last)
 }
 
-// contact asks the server until it answers or ctx ends.
 func (m *Mapper) contact(ctx context.Context) {
 	for said := false; m.sleep(ctx) && !m.answered(); {
 		err := m.askLimited(ctx)
@@ -53,7 +52,6 @@ func (m *Mapper) contact(ctx context.Context) {
 	}
 }
 
-// answered reports whether the server has answered in this process.
 func (m *Mapper) answered() bool { return !m.known.Load().asked.IsZero() }
 
 // sleep waits until the back-off ends, or until any client of the limiter, this mapper included, has heard from the
@@ -121,7 +119,6 @@ func (m *Mapper) keep(ctx context.Context) {
 	}
 }
 
-// read returns the stored document, which is zero if there is none.
 func (m *Mapper) read(ctx context.Context) (facts.Discovery, error) {
 	d, err := facts.ReadDiscovery(ctx, m.store)
 	if err != nil || d == nil {

@@ -65,7 +65,6 @@ func ClientListWatch[L runtime.Object](client Client[L], id entry.Identity) *cac
 	}
 }
 
-// selected returns the list options o with the selectors of id added.
 func selected(id entry.Identity, o metav1.ListOptions) metav1.ListOptions {
 	o.LabelSelector = both(id.LabelSelector, o.LabelSelector)
 	o.FieldSelector = both(id.FieldSelector, o.FieldSelector)

@@ -58,7 +58,7 @@ func OpenAPIHash(client rest.Interface, gv schema.GroupVersion) func(ctx context
 
 const openAPIPath = "/openapi/v3"
 
-// readSchemas returns the schema URL of each group-version. Its query contains the hash.
+// readSchemas returns the schema URL of each group-version. The URL's query contains the hash.
 func readSchemas(ctx context.Context, client rest.Interface) (map[string]string, error) {
 	var index struct {
 		Paths map[string]struct {

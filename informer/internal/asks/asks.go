@@ -9,8 +9,8 @@ import (
 type Asks struct {
 	mu sync.Mutex
 	Ask
-	// interrupt cancels the process loop's wait for a batch; nil while the loop is not waiting. mu guards interrupt and
-	// the embedded Ask.
+	// interrupt cancels the process loop's wait for a batch; nil while the process loop is not waiting. mu guards
+	// interrupt and the embedded Ask.
 	interrupt func()
 }
 
@@ -21,17 +21,16 @@ type Ask struct {
 	// Unreadable, if not nil, requests a list that rewrites every stored object. It is the error of a stored object
 	// that cannot be read.
 	Unreadable error
-	// Looked, if not nil, requests a repair of the store, which has failed or is being closed. The loop closes the
+	// Looked, if not nil, requests a repair of the store, which has failed or is being closed. The process loop closes the
 	// channel once the store works again.
 	Looked chan struct{}
 	// Saved is how many first lists of the collection have been committed since the last Take.
 	Saved int
 }
 
-// some reports whether there is a pending request.
 func (a Ask) some() bool { return a.Resync || a.Unreadable != nil || a.Looked != nil || a.Saved > 0 }
 
-// add calls fn, which adds a request to the pending requests, and wakes the loop if it waits for a batch.
+// add calls fn, which adds a request to the pending requests, and wakes the process loop if it waits for a batch.
 func (a *Asks) add(fn func(*Ask)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -41,18 +40,14 @@ func (a *Asks) add(fn func(*Ask)) {
 	}
 }
 
-// ToResync requests a resync.
 func (a *Asks) ToResync() { a.add(func(a *Ask) { a.Resync = true }) }
 
-// ToReplace requests a list that rewrites every stored object. unreadable is the error of a stored object that cannot
-// be read.
 func (a *Asks) ToReplace(unreadable error) { a.add(func(a *Ask) { a.Unreadable = unreadable }) }
 
-// ToNoteSaved reports that a collection's first list has been committed.
 func (a *Asks) ToNoteSaved() { a.add(func(a *Ask) { a.Saved++ }) }
 
-// ToLook requests a repair of the store if it has failed. The returned channel is closed once the store works again. It
-// stays open if the loop ends first, as it does when the store is closed.
+// ToLook requests a repair of the store if it has failed. The returned channel is closed once the store works again.
+// The channel stays open if the process loop ends first, as it does when the store is closed.
 func (a *Asks) ToLook() (looked <-chan struct{}) {
 	a.add(func(a *Ask) {
 		if a.Looked == nil {
@@ -63,7 +58,6 @@ func (a *Asks) ToLook() (looked <-chan struct{}) {
 	return looked
 }
 
-// Take returns the pending requests and removes them.
 func (a *Asks) Take() (taken Ask) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

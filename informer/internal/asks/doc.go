@@ -2,6 +2,6 @@
 // which carries only deltas from the server. So a request does not wait for a full queue, and has no order relative to
 // the deltas.
 //
-// Any goroutine calls the To methods of [Asks], which do not block. The loop waits for its next batch in [Asks.Wait],
-// which a request interrupts, and then takes the requests with [Asks.Take].
+// Any goroutine calls the To methods of [Asks], which do not block. The process loop waits for its next batch in
+// [Asks.Wait], which a request interrupts, and then takes the requests with [Asks.Take].
 package asks

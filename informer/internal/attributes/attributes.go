@@ -57,9 +57,8 @@ type Options struct {
 	// Unguarded is called with a change of the server that would not be noticed, and the reason; why is nil once the
 	// change would be noticed.
 	Unguarded func(ctx context.Context, change string, why error)
-	// Relist is called to request a list, with the reason.
-	Relist func(reflector.Reason)
-	Clock  clock.WithTicker
+	Relist    func(reflector.Reason)
+	Clock     clock.WithTicker
 }
 
 // Tracker compares the attributes of the contents with the attributes that a list would be written with now. Only the
@@ -74,26 +73,25 @@ type Tracker struct {
 	// have has the attributes of the stored contents, including queued deltas. pending has the attributes of the list
 	// that is being received.
 	have, pending  entry.Attributes
-	listing        bool      // true between ForList and Listed
-	holds          bool      // the collection has contents; have describes them
-	openAPIRead    time.Time // when the schema's hash was last read, by Options.Clock; zero if never in this run
-	connected      time.Time // when the last Verify began, by the machine's clock
-	fresh          bool      // the schema's hash was read after the time connected
-	metadataListed time.Time // when a list by metadata was allowed; zero once the schema's hash was read after that
-	verified       bool      // the server has answered the requests of Verify in this run
-	seeding        bool      // the next list is a seed
-	seedOpenAPI    string    // schema hash of the seed
-	seedWire       string    // encoding of the seed
+	listing        bool      // listing is true between ForList and Listed
+	holds          bool      // holds is true if the collection has contents, which the field have describes
+	openAPIRead    time.Time // openAPIRead is when the schema's hash was last read, by Options.Clock; zero if never
+	connected      time.Time // connected is when the last Verify began, by the machine's clock
+	fresh          bool      // fresh is true if the schema's hash was read after the time connected
+	metadataListed time.Time // metadataListed is when a list by metadata was allowed; zero once the hash was read later
+	verified       bool      // verified is true once the server has answered the requests of Verify in this run
+	seeding        bool      // seeding is true if the next list is a seed
+	seedOpenAPI    string    // seedOpenAPI is the schema hash of the seed
+	seedWire       string    // seedWire is the encoding of the seed
 }
 
-// New returns a Tracker. Close must follow.
+// New returns a Tracker. The caller must call Close.
 func New(o Options) *Tracker {
 	o.ClusterID = Bounded("Options.ClusterID", o.ClusterID)
 	o.OpenAPIHash = Bounded("Options.OpenAPIHash", o.OpenAPIHash)
 	return &Tracker{o: o, want: o.Want, relist: delayed{clock: o.Clock, ask: o.Relist}}
 }
 
-// Close cancels the planned list, and waits for its goroutine.
 func (a *Tracker) Close() { a.relist.close() }
 
 // Load sets the attributes of the contents to those that are stored with them, in info.
@@ -203,7 +201,7 @@ func (a *Tracker) changed(now entry.Attributes) bool {
 		a.hides(a.have.Wire)
 }
 
-// ErrUnverified: the id of the server's cluster has not been read yet.
+// ErrUnverified is the error of SeedCluster before the id of the server's cluster has been read.
 var ErrUnverified = errors.New("the server's cluster is not known yet")
 
 // SeedCluster returns the id of the cluster that a seed must be from: the server's id, or pinned if the server's is
@@ -262,7 +260,8 @@ func (a *Tracker) Listed(complete bool) {
 	}
 }
 
-// errListedUnknown: the attribute can be read now, but was unknown at the last list, so a change would not be noticed.
+// errListedUnknown: the attribute can be read now, but was unknown at the last list, so its change would not be
+// noticed.
 var errListedUnknown = errors.New("what is stored was listed when it could not be read; a list within ten minutes " +
 	"mends that")
 
@@ -309,7 +308,6 @@ func (a *Tracker) refresh(ctx context.Context, lost time.Time) (version string, 
 	return v.value, nil
 }
 
-// setOpenAPI sets want.OpenAPI to the result of reading the hash.
 func (a *Tracker) setOpenAPI(ctx context.Context, hash attribute) {
 	a.want.OpenAPI, a.fresh = hash.value, hash.err == nil && !hash.read.Before(a.connected)
 	if hash.err != nil {
@@ -324,11 +322,10 @@ func (a *Tracker) setOpenAPI(ctx context.Context, hash attribute) {
 	}
 }
 
-// attribute is the result of reading one attribute from the server.
 type attribute struct {
 	value string
 	err   error
-	read  time.Time // when the schema's hash was requested; not set for other attributes
+	read  time.Time // read is when the schema's hash was requested; zero for other attributes
 }
 
 // readOpenAPI returns the schema's hash. It was requested from the server at notBefore or later.

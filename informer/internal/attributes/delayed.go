@@ -15,9 +15,9 @@ type delayed struct {
 	ask   func(reflector.Reason)
 
 	mu    sync.Mutex
-	timer clock.Timer    // guarded by mu; nil while no call is planned
-	stop  chan struct{}  // guarded by mu; ends the wait for timer
-	wg    sync.WaitGroup // waits for the goroutines that wait for timers
+	timer clock.Timer    // timer is nil while no call is planned; mu guards timer and stop
+	stop  chan struct{}  // stop ends the wait for timer
+	wg    sync.WaitGroup // wg waits for the goroutines that wait for timers
 }
 
 func (d *delayed) after(delay time.Duration, reason reflector.Reason) {
@@ -37,7 +37,6 @@ func (d *delayed) after(delay time.Duration, reason reflector.Reason) {
 	})
 }
 
-// cancel cancels the planned call, if there is one.
 func (d *delayed) cancel() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -48,7 +47,6 @@ func (d *delayed) cancel() {
 	}
 }
 
-// close cancels the planned call, and waits for the goroutines.
 func (d *delayed) close() {
 	d.cancel()
 	d.wg.Wait()

@@ -42,7 +42,6 @@ func NewEncoding(version func(ctx context.Context) (string, error)) *Encoding {
 	return e
 }
 
-// Accept returns the Accept header of requests.
 func (e *Encoding) Accept() string {
 	if e.now() == wireProtobuf {
 		return runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
@@ -95,7 +94,6 @@ func (e *Encoding) decide(server, stored string) string {
 	return wire
 }
 
-// wireFor returns the encoding for a server of that version.
 func wireFor(server *version.Version) string {
 	if version.MustParseGeneric(typesVersion).LessThan(server) {
 		return wireJSON + " " + server.String()
@@ -103,10 +101,9 @@ func wireFor(server *version.Version) string {
 	return wireProtobuf
 }
 
-// newer reports whether wire records that the server is newer than the types of the program that stored it.
+// newer reports whether, by wire, the server is newer than the types of the program that stored wire.
 func newer(wire string) bool { return entry.Attributes{Wire: wire}.NewerServer() }
 
-// laterThan reports whether wire names a newer server than v.
 func laterThan(wire string, v *version.Version) bool {
 	named, err := version.ParseGeneric(strings.TrimPrefix(wire, wireJSON+" "))
 	return err == nil && v.LessThan(named)

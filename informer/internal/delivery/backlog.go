@@ -13,7 +13,7 @@ type Page struct {
 	// The page has the keys greater than After and at most To. To is "" for the last page, which has no limit.
 	After, To string
 	Keys      []string
-	Objects   []runtime.Object // the object of each key in Keys
+	Objects   []runtime.Object // Objects has the object of each key in Keys
 	// Lost lists the objects that could not be read. Their keys are not in Keys.
 	Lost []Unreadable
 }
@@ -34,7 +34,6 @@ func (p *Page) with(key string, obj runtime.Object) *Page {
 	return &next
 }
 
-// Unreadable is a stored object that cannot be read.
 type Unreadable struct {
 	Key string
 	Err error
@@ -43,8 +42,8 @@ type Unreadable struct {
 // paging is the progress of reading the stored objects page by page in key order.
 type paging struct {
 	active  bool
-	reading bool   // true while the next page is being read
-	after   string // last key that the pages so far have covered
+	reading bool   // reading is true while the next page is being read
+	after   string // after is the last key that the pages so far have covered
 }
 
 // claim reports whether the next page must be read now. If so, the caller must read and add it. It returns false if
@@ -81,7 +80,7 @@ type backlog struct {
 	relists bool
 }
 
-// keep records the state of an object before the change n, unless a page has covered its key already.
+// keep saves the state of an object before the change n, unless a page has covered its key already.
 func (b *backlog) keep(n *Call) {
 	if !b.active || n.Key <= b.after {
 		return
@@ -95,7 +94,6 @@ func (b *backlog) keep(n *Call) {
 	b.kept[n.Key] = n.Before
 }
 
-// take removes and returns the first call of the page; ok is false if there is none.
 func (b *backlog) take() (n Call, ok bool) {
 	if len(b.calls) == 0 {
 		return n, false
@@ -127,7 +125,7 @@ func (b *backlog) move(p *Page) {
 // the first page; otherwise the listener's goroutine reads it. No change may have been distributed to l before.
 func (l *Listener) StartReplay(relists, given bool) {
 	defer l.poke()
-	l.tracker.Start() // ended by tracker.Finished when the last page has been queued
+	l.tracker.Start() // tracker.Finished follows when the last page has been queued
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.hasStopped {
@@ -135,14 +133,12 @@ func (l *Listener) StartReplay(relists, given bool) {
 	}
 }
 
-// claimPage reports whether the next page is needed. If so, the caller must add it.
 func (l *Listener) claimPage() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.backlog.claim(len(l.backlog.calls) == 0)
 }
 
-// PageAfter returns the key after which the next page begins.
 func (l *Listener) PageAfter() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -152,7 +148,7 @@ func (l *Listener) PageAfter() string {
 // AddPage queues the handler's calls for a page of its backlog of stored objects. The caller holds the informer's
 // deltasMu.
 func (l *Listener) AddPage(p *Page) {
-	defer l.poke() // a page may be empty
+	defer l.poke() // an empty page must wake the goroutine too
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.backlog.active { // the listener was stopped
@@ -167,7 +163,6 @@ func (l *Listener) AddPage(p *Page) {
 	}
 }
 
-// NeedsList reports whether a list must be requested for stored objects that cannot be read.
 func (l *Listener) NeedsList() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -24,7 +24,6 @@ type Call struct {
 	latest bool
 }
 
-// call calls the handler's method for n.
 func (n Call) call(h cache.ResourceEventHandler) {
 	switch n.Type {
 	case cache.Added:

@@ -19,12 +19,12 @@ type Handlers struct {
 	wg sync.WaitGroup
 
 	mu sync.RWMutex
-	// listeners has the registered listeners. The value is true if the listener takes part in the current resync; a new
-	// one does until the next resync check. Guarded by mu.
+	// listeners has the registered listeners; mu guards the map. A listener takes part in the current resync if its value
+	// is true. A new listener does until the next resync check.
 	listeners map[*Listener]bool
-	added     int  // guarded by mu; number of calls of Add
-	running   bool // guarded by mu
-	stopped   bool // guarded by mu
+	added     int // added counts the calls of Add; mu guards added, running and stopped
+	running   bool
+	stopped   bool
 }
 
 // Add registers l, and starts it if Start was called. It fails with ErrStopped after Stop.
@@ -51,7 +51,6 @@ func (p *Handlers) startLocked(l *Listener) {
 	p.wg.Go(l.watchSynced)
 }
 
-// Start starts the registered listeners, and returns them.
 func (p *Handlers) Start() []*Listener {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -76,12 +75,11 @@ func (p *Handlers) Stop() {
 	p.wg.Wait()
 }
 
-// Remove unregisters a handler. It does nothing if the handler is not registered here. It does not wait for a running
-// call.
+// Remove unregisters a handler. It ignores handlers that are not registered here, and does not wait for a running call.
 func (p *Handlers) Remove(handle cache.ResourceEventHandlerRegistration) error {
 	l, ok := handle.(*Listener)
 	if !ok {
-		// client-go's text
+		// The message is client-go's.
 		return fmt.Errorf("invalid key type %T: it is no registration of this kind of informer", handle)
 	}
 	p.mu.Lock()
@@ -108,14 +106,12 @@ func (p *Handlers) Distribute(n Call, resync bool, due *Lines) {
 	}
 }
 
-// Any reports whether a handler is registered.
 func (p *Handlers) Any() bool {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	return len(p.listeners) > 0
 }
 
-// Resyncing returns the listeners that take part in the current resync.
 func (p *Handlers) Resyncing() (all []*Listener) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -139,7 +135,6 @@ func (p *Handlers) ResyncDue(now time.Time) bool {
 	return due
 }
 
-// Status describes the listeners, in the order in which they were added.
 func (p *Handlers) Status() []State {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -151,7 +146,6 @@ func (p *Handlers) Status() []State {
 	return out
 }
 
-// Each calls fn for every listener.
 func (p *Handlers) Each(fn func(*Listener)) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()

@@ -14,10 +14,9 @@ const lagInterval = 10 * time.Minute
 // are queued page by page, so they do not show that the handler is slow.
 type lag struct {
 	warned time.Time
-	behind bool // true if the last log line reported that the handler is behind
+	behind bool // behind is true if the last log line reported that the handler is behind
 }
 
-// lagReport is a log line that says that a handler is behind, or has caught up.
 type lagReport struct {
 	what            lagEvent
 	pending, merged int
@@ -31,7 +30,6 @@ const (
 	lagCaughtUp
 )
 
-// queued decides whether to log after n was queued. It is called for each notification.
 func (g *lag) queued(n *Call, q *pending, c clock.PassiveClock) lagReport {
 	if q.len() < q.threshold || n.Firsts > 0 {
 		return lagReport{}
@@ -44,7 +42,6 @@ func (g *lag) queued(n *Call, q *pending, c clock.PassiveClock) lagReport {
 	return lagReport{lagBehind, q.len(), q.merged}
 }
 
-// caughtUp decides whether to log when nothing is pending.
 func (g *lag) caughtUp(q *pending) lagReport {
 	if !g.behind {
 		return lagReport{}

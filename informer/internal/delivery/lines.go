@@ -3,10 +3,8 @@ package delivery
 // Lines are log lines that must be written without holding a lock: a logger is user code and may call the informer.
 type Lines []func()
 
-// Add adds a line.
 func (l *Lines) Add(line func()) { *l = append(*l, line) }
 
-// Log writes the lines and empties l.
 func (l *Lines) Log() {
 	due := *l
 	*l = nil

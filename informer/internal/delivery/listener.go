@@ -15,12 +15,12 @@ import (
 // crashPause is how long a handler gets no notification after a panic, as in client-go.
 const crashPause = time.Second
 
-// Listener is one registered handler: its pending notifications and the goroutine that makes the calls. Users hold it
-// as the registration.
+// Listener is one registered handler: its pending calls and the goroutine that makes them. Users hold it as the
+// registration.
 type Listener struct {
 	handler  cache.ResourceEventHandler
-	Name     string // name of the handler, formatted as in client-go
-	order    int    // position among the listeners; set by Handlers.Add
+	Name     string // Name is formatted as in client-go
+	order    int    // order is the position among the listeners; Handlers.Add sets it
 	Logger   klog.Logger
 	clock    clock.WithTicker
 	upstream cache.DoneChecker
@@ -30,22 +30,22 @@ type Listener struct {
 	Ctx     context.Context
 	cancel  context.CancelFunc
 	source  Source
-	stopped chan struct{} // closed by stop
-	done    chan struct{} // closed when the goroutine has ended, or will never start
-	wake    chan struct{} // capacity 1; has a token when there may be pending calls
+	stopped chan struct{} // stopped is closed by stop
+	done    chan struct{} // done is closed when the goroutine has ended, or will never start
+	wake    chan struct{} // wake has capacity 1, and a token when there may be pending calls
 
-	mu         sync.Mutex
-	pending    pending   // guarded by mu
-	backlog    backlog   // guarded by mu
-	resync     resyncing // guarded by mu
-	lag        lag       // guarded by mu
-	hasStopped bool      // guarded by mu
+	mu         sync.Mutex // mu guards the fields from pending to hasStopped
+	pending    pending
+	backlog    backlog
+	resync     resyncing
+	lag        lag
+	hasStopped bool
 
-	resyncMu sync.Mutex
+	resyncMu sync.Mutex // resyncMu guards the fields below
 	// requestedResync is the period that the user requested. resyncPeriod is the period in force.
-	requestedResync time.Duration // guarded by resyncMu
-	resyncPeriod    time.Duration // guarded by resyncMu
-	nextResync      time.Time     // guarded by resyncMu
+	requestedResync time.Duration
+	resyncPeriod    time.Duration
+	nextResync      time.Time
 }
 
 var _ cache.ResourceEventHandlerRegistration = &Listener{}
@@ -60,13 +60,11 @@ type Source interface {
 	Called(handler string, took time.Duration)
 }
 
-// State is a snapshot of a listener: its name, the number of pending calls, and the number of merged updates.
 type State struct {
 	Name            string
 	Pending, Merged int
 }
 
-// New returns a listener that is not running.
 func New(
 	h cache.ResourceEventHandler, logger klog.Logger, c clock.WithTicker, upstream cache.DoneChecker, s Source,
 ) *Listener {
@@ -89,18 +87,14 @@ func New(
 	}
 }
 
-// HasSynced reports whether the informer has synced and the handler has received all initial objects.
 func (l *Listener) HasSynced() bool { return l.tracker.HasSynced() }
 
-// HasSyncedChecker is done when HasSynced becomes true.
 func (l *Listener) HasSyncedChecker() cache.DoneChecker { return l.tracker }
 
-// ShutdownChan is closed when the handler has been removed, or the informer stopped, and its last call has
-// returned. See cache.ShutDownEventHandler.
 func (l *Listener) ShutdownChan() <-chan struct{} { return l.done }
 
-// add queues a notification, or merges it into a pending one (see pending). It never blocks. It adds log lines to due,
-// since the caller may hold locks.
+// add queues a call, or merges it into a pending one (see pending). It never blocks. It adds log lines to due, since
+// the caller may hold locks.
 func (l *Listener) add(n Call, due *Lines) {
 	if report := l.queue(n); report.what != lagNothing {
 		due.Add(func() { l.log(report) })
@@ -132,7 +126,6 @@ func (l *Listener) queue(n Call) (report lagReport) {
 	return l.lag.queued(&n, &l.pending, l.clock)
 }
 
-// poke wakes the listener's goroutine, so that it looks for pending calls.
 func (l *Listener) poke() {
 	select {
 	case l.wake <- struct{}{}:
@@ -153,7 +146,6 @@ func (l *Listener) stop() {
 	}
 }
 
-// run calls the handler for each notification, in order, until stop is called.
 func (l *Listener) run() {
 	defer close(l.done)
 	for {
@@ -184,8 +176,8 @@ func (l *Listener) run() {
 	}
 }
 
-// take returns the next notification. It returns false if no notification can be taken at the moment. It is called only
-// when the previous call has returned.
+// take returns the next call. It returns false if no call can be made at the moment. The previous call must have
+// returned.
 func (l *Listener) take() (Call, bool) {
 	l.mu.Lock()
 	n, ok := l.backlog.take()
@@ -201,7 +193,6 @@ func (l *Listener) take() (Call, bool) {
 	return n, ok
 }
 
-// Status returns the handler's part of Informer.Status.
 func (l *Listener) Status() State {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -209,12 +200,11 @@ func (l *Listener) Status() State {
 }
 
 // deliver makes one call. It returns false if the handler panicked and the program is configured to survive that. The
-// notification is then lost, and if it was an initial one the registration never syncs, as in client-go
-// (kubernetes#129024).
+// call is then lost. If it was an initial one the registration never syncs, as in client-go (kubernetes#129024).
 func (l *Listener) deliver(n Call) (ok bool) {
 	defer utilruntime.HandleCrashWithLogger(l.Logger)
 	begun := l.clock.Now()
-	defer func() { l.source.Called(l.Name, l.clock.Since(begun)) }() // also after a panic
+	defer func() { l.source.Called(l.Name, l.clock.Since(begun)) }() // a panic must be reported too
 	n.call(l.handler)
 	for range n.Firsts {
 		l.tracker.Finished()
@@ -240,7 +230,6 @@ func (l *Listener) watchSynced() {
 	}
 }
 
-// resyncDue reports whether a resync is due at now, and if so plans the next one.
 func (l *Listener) resyncDue(now time.Time) bool {
 	l.resyncMu.Lock()
 	defer l.resyncMu.Unlock()
@@ -251,21 +240,18 @@ func (l *Listener) resyncDue(now time.Time) bool {
 	return true
 }
 
-// SetResync sets the requested resync period and the one in force, before the listener is added.
 func (l *Listener) SetResync(requested, period time.Duration) {
 	l.resyncMu.Lock()
 	defer l.resyncMu.Unlock()
 	l.requestedResync, l.resyncPeriod, l.nextResync = requested, period, l.clock.Now().Add(period)
 }
 
-// LimitResync sets the resync period in force to fn of the requested period.
 func (l *Listener) LimitResync(fn func(requested time.Duration) time.Duration) {
 	l.resyncMu.Lock()
 	defer l.resyncMu.Unlock()
 	l.resyncPeriod = fn(l.requestedResync)
 }
 
-// InForce returns the resync period that is in force.
 func (l *Listener) InForce() time.Duration {
 	l.resyncMu.Lock()
 	defer l.resyncMu.Unlock()

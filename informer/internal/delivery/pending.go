@@ -46,7 +46,6 @@ func (q *pending) len() int { return int(q.tail - q.head) }
 
 func (q *pending) at(number uint64) *Call { return &q.ring[number&uint64(len(q.ring)-1)] }
 
-// put appends the notification n to the queue, or merges it into a pending notification.
 func (q *pending) put(n Call) {
 	if q.len() >= q.threshold && q.absorb(&n) {
 		q.merged++
@@ -60,7 +59,7 @@ func (q *pending) put(n Call) {
 }
 
 // absorb merges n into the last notification of its key and returns true, if possible. Otherwise it returns false, and
-// records in latest whether a later notification can merge into n.
+// notes in latest whether a later notification can merge into n.
 func (q *pending) absorb(n *Call) bool {
 	if n.Type != cache.Updated {
 		delete(q.latest, n.Key)
@@ -78,7 +77,6 @@ func (q *pending) absorb(n *Call) bool {
 	return false
 }
 
-// take removes and returns the first notification; ok is false if there is none.
 func (q *pending) take() (n Call, ok bool) {
 	if q.len() == 0 {
 		return n, false

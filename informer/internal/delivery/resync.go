@@ -40,14 +40,12 @@ func (l *Listener) StartResync() (give bool) {
 	return give
 }
 
-// claimResync reports whether the next page of a resync is needed. If so, the caller must add it.
 func (l *Listener) claimResync() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.resync.claim(!l.backlog.active && l.pending.head >= l.resync.through)
 }
 
-// ResyncAfter returns the key after which the next page begins.
 func (l *Listener) ResyncAfter() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -57,7 +55,7 @@ func (l *Listener) ResyncAfter() string {
 // AddResync queues the handler's calls for a page of a resync. The caller holds the informer's deltasMu, so that no
 // change is distributed meanwhile.
 func (l *Listener) AddResync(p *Page) {
-	defer l.poke() // a page may be empty
+	defer l.poke() // an empty page must wake the goroutine too
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r := &l.resync

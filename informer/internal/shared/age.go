@@ -21,21 +21,18 @@ func Ask(ctx context.Context, notBefore time.Time) (context.Context, *Asked) {
 	return context.WithValue(ctx, contextKey{}, a), a
 }
 
-// of returns the Asked of a call's context; nil if it has none.
 func of(ctx context.Context) *Asked {
 	a, _ := ctx.Value(contextKey{}).(*Asked)
 	return a
 }
 
-// allows reports whether the caller accepts an answer that was requested at the time read.
 func (a *Asked) allows(read time.Time) bool { return a == nil || !read.Before(a.notBefore) }
 
-// answer records when the caller's answer was requested.
 func (a *Asked) answer(read time.Time) {
 	if a != nil {
 		a.read = read
 	}
 }
 
-// Read returns when the answer was requested; the zero time if the function did not record it.
+// Read returns when the answer was requested; the zero time if the called function did not say.
 func (a *Asked) Read() time.Time { return a.read }
