@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// TestListerWatcherOutOfScope checks that objects outside the Identity's scope are not stored, and that Status.Err
-// names both scopes.
+// Objects outside the Identity's scope are not stored, and Status.Err names both scopes.
 func TestListerWatcherOutOfScope(t *testing.T) {
 	for name, tt := range map[string]struct {
 		namespace, selector string
@@ -46,7 +45,6 @@ func TestListerWatcherOutOfScope(t *testing.T) {
 				if all := len(tt.stored) > 0; s.Synced != all {
 					t.Errorf("synced: %v", s.Synced)
 				}
-				// Events about objects outside the scope are not stored either.
 				r.srv.write("d/1", "v")
 				r.srv.delete("d/1")
 				synctest.Wait()
@@ -60,7 +58,7 @@ func TestListerWatcherOutOfScope(t *testing.T) {
 }
 
 // TestScopeErrorIsCleared checks that the stored resourceVersion does not pass an object outside the scope, so that a
-// later ListerWatcher with the right scope misses no event. A list with only matching objects clears the error.
+// later ListerWatcher with the right scope misses no event.
 func TestScopeErrorIsCleared(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)

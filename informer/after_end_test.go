@@ -15,8 +15,7 @@ import (
 	"github.com/larder-dev/larder/informer"
 )
 
-// TestHandlerAfterTheEnd checks that AddEventHandler and AddIndexers of a closed informer fail with client-go's error
-// texts, because programs compare these texts. Issue 16, A19.
+// TestHandlerAfterTheEnd checks client-go's error texts, which programs compare. Issue 16, A19.
 func TestHandlerAfterTheEnd(t *testing.T) {
 	none := &cache.ListWatch{ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
 		return nil, errors.New("from the test")

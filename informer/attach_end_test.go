@@ -17,8 +17,8 @@ import (
 // clusters provides a cluster id that a test changes while informers read it.
 type clusters struct {
 	mu  sync.Mutex
-	now string // the cluster id to return; guarded by mu
-	err error  // the error to return instead of an id; guarded by mu
+	now string
+	err error
 }
 
 func (c *clusters) set(id string, err error) {
@@ -33,8 +33,7 @@ func (c *clusters) id(context.Context) (string, error) {
 	return c.now, c.err
 }
 
-// withClient returns a second informer on the collection of r's informer. Its client may be connected to another
-// cluster.
+// withClient returns a second informer on the rig's collection, whose client may be connected to another cluster.
 func (r *rig) withClient(of *clusters) *informer.Informer {
 	r.t.Helper()
 	o := informer.OptionsOf(r.i)
@@ -47,8 +46,8 @@ func (r *rig) withClient(of *clusters) *informer.Informer {
 }
 
 // TestAttachDurableOfAnotherCluster checks two informers that share a collection. A durable handler of the second
-// informer gets no change before that informer's client has read its cluster id. It gets none at all if the id differs
-// from the cluster id of the informer that fills the collection.
+// informer gets no change before that informer's client has read its cluster id, and none at all if the id differs from
+// the first informer's.
 func TestAttachDurableOfAnotherCluster(t *testing.T) {
 	for name, refused := range map[string]bool{"the same": false, "another": true} {
 		t.Run(name, func(t *testing.T) {
@@ -85,9 +84,8 @@ func TestAttachDurableOfAnotherCluster(t *testing.T) {
 	}
 }
 
-// TestAttachClusterChanges checks that an informer that shares a collection gets nothing further once the collection is
-// filled from another cluster than the informer's own client reaches: no changes, no stored objects for new handlers,
-// and no calls of durable handlers.
+// TestAttachClusterChanges checks that an informer of a shared collection gets no changes, no stored objects and no
+// durable calls once the collection is filled from another cluster than its own client's.
 func TestAttachClusterChanges(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -111,7 +109,7 @@ func TestAttachClusterChanges(t *testing.T) {
 		r.srv.disconnect()
 		time.Sleep(5 * time.Minute)
 		synctest.Wait()
-		second.h.take() // ignore the calls that may have been made before the informer compared the cluster ids
+		second.h.take() // the informer may have made calls before it compared the cluster ids
 		h.take()
 		r.srv.write("a/2", "y")
 		late := &recorder{}
@@ -132,8 +130,8 @@ func TestAttachClusterChanges(t *testing.T) {
 	})
 }
 
-// TestAttachStoreCloses checks that closing the store ends the runs of all its informers, including an informer that
-// still waits for its cluster id and an informer that starts afterwards.
+// TestAttachStoreCloses checks that closing the store also ends an informer that still waits for its cluster id, and an
+// informer that starts afterwards.
 func TestAttachStoreCloses(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -163,8 +161,6 @@ func TestAttachStoreCloses(t *testing.T) {
 	})
 }
 
-// TestAttachAudit checks that an audit by one informer of a shared collection does not depend on the state of the other
-// informers.
 func TestAttachAudit(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -187,7 +183,6 @@ func TestAttachAudit(t *testing.T) {
 	})
 }
 
-// slowObserver is an Observer whose method InformerEnded sleeps for a second.
 type slowObserver struct{}
 
 func (slowObserver) InformerMade(*informer.Informer)                         {}
@@ -195,8 +190,6 @@ func (slowObserver) InformerEnded(*informer.Informer)                        { t
 func (slowObserver) Committed(*informer.Informer, informer.Commit)           {}
 func (slowObserver) HandlerCalled(*informer.Informer, string, time.Duration) {}
 
-// TestAttachEndsBeforeItsCluster checks that an informer of a shared collection gets nothing if it ends before its
-// client has read its cluster id.
 func TestAttachEndsBeforeItsCluster(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)

@@ -16,8 +16,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestAttachRefused checks that informers on one collection must have equal values of the options that they share, and
-// that the error names the differing option.
+// TestAttachRefused checks that the error names the option in which two informers on one collection differ.
 func TestAttachRefused(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -56,7 +55,6 @@ func TestAttachRefused(t *testing.T) {
 	})
 }
 
-// TestAttachTransform checks that informers on one collection must all have the same transform, or all have none.
 func TestAttachTransform(t *testing.T) {
 	strip := func(obj any) (any, error) { return obj, nil }
 	for _, tt := range []struct {
@@ -109,8 +107,8 @@ func TestAttachTransform(t *testing.T) {
 
 func declared(obj any) (any, error) { return obj, nil }
 
-// TestAttachIndexers checks that the shared collection has the index functions of all informers. The same function
-// under one name is one index; another function under that name is refused with client-go's error.
+// TestAttachIndexers checks that an equal function under an index's name is shared, and that another function is
+// refused with client-go's error.
 func TestAttachIndexers(t *testing.T) {
 	byLabel := func(obj any) ([]string, error) { return []string{obj.(*corev1.Pod).Labels["value"]}, nil }
 	bubble(t, func(t *testing.T) {
@@ -150,7 +148,6 @@ func TestAttachIndexers(t *testing.T) {
 	})
 }
 
-// unversioned returns New's error for index functions without versions.
 func unversioned(r *rig, o informer.Options) error {
 	o.IndexVersions = nil
 	_, err := informer.New(r.srv, &corev1.Pod{}, o)

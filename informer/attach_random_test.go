@@ -17,13 +17,12 @@ import (
 	"github.com/larder-dev/larder/informer"
 )
 
-// ledger is a handler that maintains the state that its calls report, and so notices calls that contradict earlier
-// calls.
+// ledger is a handler that maintains the state that its calls report, and so notices contradictory calls.
 type ledger struct {
 	t     *testing.T
 	mu    sync.Mutex
-	state map[string]string // value of each object by key, as the calls have reported it; guarded by mu
-	over  bool              // true once the informer's run has returned; guarded by mu
+	state map[string]string
+	over  bool
 }
 
 func (f *ledger) call(obj any, check func(key string) bool, after func(key, now string)) {
@@ -59,9 +58,8 @@ func (f *ledger) values() []string {
 	return slices.Sorted(maps.Values(f.state))
 }
 
-// TestAttachAtRandom makes, runs and ends informers on one collection at random while objects change. It checks that
-// each handler gets every change once, that no handler is called after its run, and that the server has one watch at a
-// time.
+// TestAttachAtRandom makes, runs and ends informers on one collection at random. Each handler must get every change
+// once, and none after its run, and the server must have one watch at a time.
 func TestAttachAtRandom(t *testing.T) {
 	for seed := range uint64(10) {
 		bubble(t, func(t *testing.T) {

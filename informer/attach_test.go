@@ -20,7 +20,6 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// sharer is one of several informers that share a collection, together with its handler.
 type sharer struct {
 	t    *testing.T
 	i    *informer.Informer
@@ -29,7 +28,7 @@ type sharer struct {
 	done chan struct{}
 }
 
-// another returns a further informer on the collection of r's informer.
+// another returns a further informer on the rig's collection.
 func (r *rig) another() *sharer {
 	r.t.Helper()
 	o := informer.OptionsOf(r.i)
@@ -64,8 +63,7 @@ func (s *sharer) stop() {
 	<-s.done
 }
 
-// TestTwoInformersOneStore checks that a second informer on a collection attaches to the first: one list and one watch
-// serve both, each has its own handlers, and the collection is closed when both have ended. Issue 38.
+// TestTwoInformersOneStore checks that one list and one watch serve two informers on one collection. Issue 38.
 func TestTwoInformersOneStore(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -96,7 +94,7 @@ func TestTwoInformersOneStore(t *testing.T) {
 		synctest.Wait()
 		equal(t, "first, after its end", h.take(), nil)
 		equal(t, "second, alone", second.h.take(), []string{"add a/2@104=z"})
-		third := r.another() // this informer attaches to the second one, after the first has ended
+		third := r.another() // the first informer has ended, so this one attaches to the second
 		third.run()
 		synctest.Wait()
 		equal(t, "third", third.h.take(), []string{"add a/2@104=z initial"})
@@ -114,7 +112,6 @@ func TestTwoInformersOneStore(t *testing.T) {
 	})
 }
 
-// open2 makes a new informer on the rig's store, which is open.
 func (r *rig) open2() {
 	r.t.Helper()
 	i, err := informer.New(r.srv, &corev1.Pod{}, informer.OptionsOf(r.i))
@@ -124,8 +121,8 @@ func (r *rig) open2() {
 	r.i = i
 }
 
-// TestAttachInEveryOrder starts and ends two informers on one collection in every order. It checks that each handler
-// gets every object and every change once from its start on, and nothing after its end.
+// TestAttachInEveryOrder checks that each handler gets every object and change once from its start on, and nothing
+// after its end.
 func TestAttachInEveryOrder(t *testing.T) {
 	for name, order := range map[string]string{
 		"both made first":               "AB ab xy",
@@ -197,8 +194,8 @@ func TestAttachInEveryOrder(t *testing.T) {
 	}
 }
 
-// TestAttachWhileEnding checks that an informer that is made while the collection's last informer ends starts a new
-// run, even if another informer opens the collection first.
+// TestAttachWhileEnding checks an informer that is made while the collection's last informer ends: it starts a new run,
+// even if another informer opens the collection first.
 func TestAttachWhileEnding(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -247,8 +244,6 @@ func TestAttachWhileEnding(t *testing.T) {
 	})
 }
 
-// TestAttachErrors checks that errors of the shared list and watch reach the watch error handler and the status of
-// every informer on the collection.
 func TestAttachErrors(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -294,7 +289,6 @@ func TestAttachErrors(t *testing.T) {
 	})
 }
 
-// TestAttachResync checks that each informer on a shared collection keeps its own resync period.
 func TestAttachResync(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -322,8 +316,7 @@ func TestAttachResync(t *testing.T) {
 	})
 }
 
-// TestAttachDurable checks that names of durable handlers are unique in the collection, whichever informer adds them,
-// and that durable handlers end with their informer.
+// TestAttachDurable checks that names of durable handlers are unique in a shared collection.
 func TestAttachDurable(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -376,8 +369,8 @@ func TestAttachDurable(t *testing.T) {
 	})
 }
 
-// TestAttachOtherCluster checks that an informer gets nothing, and reports why, if its own client reaches another
-// cluster than the client that fills the shared collection. It waits while its cluster id cannot be read.
+// TestAttachOtherCluster checks that an informer gets nothing, and reports why, if its client reaches another cluster
+// than the client that fills the shared collection.
 func TestAttachOtherCluster(t *testing.T) {
 	for name, tt := range map[string]struct {
 		id      string

@@ -25,8 +25,8 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// TestTransformVersion checks that after a change of Options.TransformVersion the stored objects are served until a
-// list has rewritten them. Handlers then get the differences, although no resourceVersion has changed.
+// TestTransformVersion checks that the stored objects are served until a list has rewritten them. Handlers then get the
+// differences, although no resourceVersion has changed.
 func TestTransformVersion(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		mark := func(value string) func(obj any) (any, error) {
@@ -82,8 +82,8 @@ func TestTransformVersion(t *testing.T) {
 	})
 }
 
-// TestAnotherCluster checks that a replaced cluster is detected by its id, although the stored resourceVersion is valid
-// in both clusters.
+// TestAnotherCluster checks that a replaced cluster is detected although the stored resourceVersion is valid in both
+// clusters.
 func TestAnotherCluster(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		cluster := "one"
@@ -114,8 +114,8 @@ func TestAnotherCluster(t *testing.T) {
 	})
 }
 
-// TestClusterIDErrors checks Options.ClusterID. An unreachable server counts as a failed connection. A server that
-// refuses to return its id is taken for the cluster that the file was filled from.
+// TestClusterIDErrors checks that an unreachable server counts as a failed connection. A server that refuses to return
+// its id counts as the cluster that the file was filled from.
 func TestClusterIDErrors(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var fail atomic.Pointer[error]
@@ -144,7 +144,7 @@ func TestClusterIDErrors(t *testing.T) {
 		if s := i.Status(); !s.Synced || s.Err != nil || len(s.Reflector.Relists) != 0 {
 			t.Errorf("forbidden: %+v", s)
 		}
-		r.srv.compact() // causes a list while the cluster id cannot be read; the list keeps the stored id
+		r.srv.compact() // a list while the cluster id cannot be read keeps the stored id
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		info, err := informer.Store(i).Info(t.Context())
@@ -156,7 +156,7 @@ func TestClusterIDErrors(t *testing.T) {
 }
 
 // stoppedWithAnotherSchema returns a stopped rig whose file holds pod a/1. Since then the server has applied a new
-// default to the pod, as after a change of its schema.
+// default to the pod, under its old resourceVersion.
 func stoppedWithAnotherSchema(t *testing.T) *rig {
 	t.Helper()
 	hash := "one"
@@ -167,13 +167,11 @@ func stoppedWithAnotherSchema(t *testing.T) *rig {
 	r.close()
 	hash = "two"
 	r.srv.mu.Lock()
-	// the server's object changes, and its resourceVersion stays the same
 	r.srv.pods["a/1"].Labels["value"] = "defaulted"
 	r.srv.mu.Unlock()
 	return r
 }
 
-// TestOpenAPIHash checks that the informer lists in the background after a change of the schema's hash.
 func TestOpenAPIHash(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := stoppedWithAnotherSchema(t)
@@ -181,7 +179,7 @@ func TestOpenAPIHash(t *testing.T) {
 		i := r.start(h)
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
-		// The list for the changed schema waits for a random time of at most openAPIJitter, which may be short.
+		// The list for the changed schema waits for a random time, which may be short.
 		s := i.Status()
 		if !s.Synced || s.Rewriting != reflector.ReasonOpenAPI && s.Reflector.Relists[reflector.ReasonOpenAPI] == 0 {
 			t.Errorf("at first: %+v", s)
@@ -201,8 +199,8 @@ func TestOpenAPIHash(t *testing.T) {
 	})
 }
 
-// TestRewriteWithAnotherReason checks that a list for an expired watch (410 Gone) also replaces unchanged-looking
-// objects if the schema has changed: their contents may differ under equal resourceVersions.
+// TestRewriteWithAnotherReason checks that a list for an expired watch also replaces objects with unchanged
+// resourceVersions if the schema has changed.
 func TestRewriteWithAnotherReason(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := stoppedWithAnotherSchema(t)
@@ -227,8 +225,7 @@ func TestRewriteWithAnotherReason(t *testing.T) {
 	})
 }
 
-// TestOpenAPIHashIsReadHourly checks that the schema's hash is read once an hour, not at every connect, and that a
-// change during a long run is noticed.
+// TestOpenAPIHashIsReadHourly checks that a change of the schema during a long run is noticed.
 func TestOpenAPIHashIsReadHourly(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var reads, version atomic.Int64
@@ -277,8 +274,8 @@ func withUnknownSchema(t *testing.T) *rig {
 	return r
 }
 
-// TestSchemaUnknownAtTheList cites issue 37: the stored objects were listed while the schema's hash could not be read.
-// The next list compares whole objects, whether its reason is an expired watch or that the hash is known now.
+// TestSchemaUnknownAtTheList cites issue 37: the stored objects were listed while the schema's hash could not be read,
+// so the next list must compare whole objects.
 func TestSchemaUnknownAtTheList(t *testing.T) {
 	for _, expired := range []bool{true, false} {
 		t.Run(fmt.Sprintf("expired %v", expired), func(t *testing.T) {
@@ -314,9 +311,8 @@ func TestSchemaUnknownAtTheList(t *testing.T) {
 	}
 }
 
-// TestMetadataWithoutTheSchema cites issue 37: after an expired watch (410 Gone) the informer lists whole objects
-// instead of metadata if the schema's hash cannot be read, was not read on this connection, or has changed. In these
-// cases contents may differ under equal resourceVersions.
+// TestMetadataWithoutTheSchema cites issue 37: contents may differ under equal resourceVersions if the schema's hash is
+// unknown, old or changed. So the informer must list whole objects instead of metadata.
 func TestMetadataWithoutTheSchema(t *testing.T) {
 	for name, later := range map[string]func() (string, error){
 		"not set": nil,
@@ -334,7 +330,7 @@ func TestMetadataWithoutTheSchema(t *testing.T) {
 				}
 				r.o.ListMetadata = r.srv.listMetadata
 				r.srv.fatten()
-				for n := range 8 { // with so many pods, a list of metadata would fetch a new pod by name
+				for n := range 8 { // with fewer pods, one new pod would make the informer list whole objects
 					r.srv.write(fmt.Sprintf("a/p%d", n), "1")
 				}
 				r.srv.write("a/x", "before")
@@ -362,8 +358,8 @@ func TestMetadataWithoutTheSchema(t *testing.T) {
 	}
 }
 
-// TestMetadataByACachedHash cites issue 37: after a change of the schema an expired watch leads to a list of whole
-// objects instead of metadata, even if another informer of the program read the hash just before the change.
+// TestMetadataByACachedHash cites issue 37: another informer of the program read the schema's hash just before the
+// schema changed. An expired watch must still lead to a list of whole objects.
 func TestMetadataByACachedHash(t *testing.T) {
 	for name, due := range map[string]bool{"the hash is due": true, "read within the hour": false} {
 		t.Run(name, func(t *testing.T) {
@@ -375,7 +371,7 @@ func TestMetadataByACachedHash(t *testing.T) {
 				})).Hash(corev1.SchemeGroupVersion)
 				r.o.OpenAPIHash, r.o.ListMetadata = hash, r.srv.listMetadata
 				r.srv.fatten()
-				for n := range 8 { // with so many pods, a list of metadata would fetch a new pod by name
+				for n := range 8 { // with fewer pods, one new pod would make the informer list whole objects
 					r.srv.write(fmt.Sprintf("a/p%d", n), "1")
 				}
 				r.srv.write("a/x", "before")
@@ -385,7 +381,7 @@ func TestMetadataByACachedHash(t *testing.T) {
 				}
 				r.srv.setFail(func(string, metav1.ListOptions) error { return errors.New("away") })
 				r.srv.disconnect()
-				// another informer of the program reads the hash, which is then cached
+				// Another informer of the program reads the hash, which is then cached.
 				if _, err := hash(t.Context()); err != nil {
 					t.Fatal(err)
 				}
@@ -411,7 +407,7 @@ func TestMetadataByACachedHash(t *testing.T) {
 	}
 }
 
-// clientOf returns a REST client whose requests are answered by fn without a network.
+// clientOf returns a REST client whose requests fn answers without a network, so that it works in a synctest bubble.
 func clientOf(t *testing.T, fn http.HandlerFunc) rest.Interface {
 	t.Helper()
 	client, err := kubernetes.NewForConfigAndClient(&rest.Config{Host: "http://server"},

@@ -22,7 +22,6 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// swallow makes changes at the server whose events no watch receives.
 func (s *server) swallow(change func()) {
 	s.mu.Lock()
 	watches, history := s.watches, s.history
@@ -35,7 +34,7 @@ func (s *server) swallow(change func()) {
 	s.mu.Unlock()
 }
 
-// audit runs an audit of the informer while the server sends the bookmarks that the audit needs.
+// audit runs an audit while the server sends the bookmarks that an audit needs.
 func (r *rig) audit() audit.Report {
 	r.t.Helper()
 	report, err := r.auditErr()
@@ -63,8 +62,7 @@ func (r *rig) auditErr() (report audit.Report, err error) {
 	}
 }
 
-// TestAuditRepairs checks that an audit, which compares the store with a list of the server, finds and repairs changes
-// whose events were lost, and that handlers get these changes.
+// TestAuditRepairs checks that handlers get the changes whose events were lost.
 func TestAuditRepairs(t *testing.T) {
 	for name, residency := range map[string]store.Residency{"all": store.All, "none": store.None} {
 		t.Run(name, func(t *testing.T) {
@@ -161,8 +159,8 @@ func TestAuditsOfABusyServer(t *testing.T) {
 	})
 }
 
-// TestAuditWithManyDifferences checks that an audit that finds many differences causes one list and one incident, and
-// that its report names ten keys.
+// TestAuditWithManyDifferences checks that many differences cause one list and one incident, and that the report names
+// ten keys.
 func TestAuditWithManyDifferences(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -170,7 +168,7 @@ func TestAuditWithManyDifferences(t *testing.T) {
 			r.srv.write(fmt.Sprintf("a/%03d", n), "x")
 		}
 		i := r.start()
-		time.Sleep(5 * time.Minute) // wait, because the reflector has listed just now
+		time.Sleep(5 * time.Minute) // a disconnect right after a list would be ignored
 		// end the watch after the minimum of five minutes; the next watch would deliver the lost events
 		r.srv.disconnect()
 		time.Sleep(time.Minute)
@@ -193,8 +191,6 @@ func TestAuditWithManyDifferences(t *testing.T) {
 	})
 }
 
-// TestAuditIgnoresLeftOutObjects checks that an audit does not count an object as missing that is not stored because
-// the transform fails for it.
 func TestAuditIgnoresLeftOutObjects(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -221,8 +217,6 @@ func TestAuditIgnoresLeftOutObjects(t *testing.T) {
 	})
 }
 
-// TestAuditRefuses checks the errors of an audit that is requested before the run, without a reachable server, and at
-// the end of the run.
 func TestAuditRefuses(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -255,8 +249,7 @@ func TestAuditRefuses(t *testing.T) {
 	})
 }
 
-// TestAuditOfAResumedWatch checks that an audit finds a change whose event was lost in an earlier process on the same
-// file.
+// TestAuditOfAResumedWatch checks that an audit finds a change whose event an earlier process on the file has lost.
 func TestAuditOfAResumedWatch(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -264,7 +257,7 @@ func TestAuditOfAResumedWatch(t *testing.T) {
 			r.srv.write(fmt.Sprintf("a/%02d", n), "x")
 		}
 		r.start()
-		// delete an older object: the checks at a resume look up only the newest objects
+		// The checks at a resume look up only the newest objects, so they do not find the delete of an older object.
 		r.srv.swallow(func() { r.srv.delete("a/03") })
 		r.close()
 		r.srv.write("a/40", "x")
@@ -281,14 +274,13 @@ func TestAuditOfAResumedWatch(t *testing.T) {
 	})
 }
 
-// TestAuditByMetadata checks that an audit lists metadata. It lists whole objects if the server refuses metadata or
-// sends it without UIDs.
+// TestAuditByMetadata checks that an audit lists whole objects if the server refuses metadata or sends it without UIDs.
 func TestAuditByMetadata(t *testing.T) {
 	notAcceptable := &apierrors.StatusError{ErrStatus: metav1.Status{Code: http.StatusNotAcceptable,
 		Reason: metav1.StatusReasonNotAcceptable}}
 	for name, test := range map[string]struct {
 		change func(*metav1.PartialObjectMetadataList) error
-		want   int64 // expected number of lists of metadata
+		want   int64
 	}{
 		"metadata": {func(*metav1.PartialObjectMetadataList) error { return nil }, 2},
 		"refused":  {func(*metav1.PartialObjectMetadataList) error { return notAcceptable }, 1},

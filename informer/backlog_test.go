@@ -13,8 +13,8 @@ import (
 	"github.com/larder-dev/larder/informer"
 )
 
-// TestBacklogOfASlowHandler checks that the queue of a slow handler holds one page of the stored objects and the later
-// changes, not all objects. The handler first gets the objects stored at its start, and then every change.
+// TestBacklogOfASlowHandler checks that a slow handler's queue holds one page of the stored objects and the later
+// changes, not all objects.
 func TestBacklogOfASlowHandler(t *testing.T) {
 	const objects = 3 * backlogObjects
 	bubble(t, func(t *testing.T) {
@@ -39,7 +39,7 @@ func TestBacklogOfASlowHandler(t *testing.T) {
 		}
 		r.run()
 		synctest.Wait()
-		for n := 0; n < objects; n += 20 { // change some objects in each page of stored objects
+		for n := 0; n < objects; n += 20 {
 			key := fmt.Sprintf("a/%04d", n)
 			if n%100 == 40 {
 				r.srv.delete(key)
@@ -70,8 +70,8 @@ func TestBacklogOfASlowHandler(t *testing.T) {
 	})
 }
 
-// TestBacklogModel adds handlers before and after the start, slow and quick, with small pages, while objects change. It
-// checks that each handler's calls are consistent and end in the store's state.
+// TestBacklogModel adds slow and quick handlers while objects change, with small pages. Each handler's calls must be
+// consistent and end in the store's state.
 func TestBacklogModel(t *testing.T) {
 	for seed := range uint64(30) {
 		bubble(t, func(t *testing.T) {

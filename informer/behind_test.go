@@ -18,7 +18,7 @@ import (
 	"github.com/larder-dev/larder/informer/internal/delivery/deliverytest"
 )
 
-// gate is a handler hook that blocks calls, and lets them return one by one.
+// gate is a handler hook that blocks calls.
 type gate struct {
 	permits chan struct{}
 	open    sync.Once
@@ -42,7 +42,7 @@ func (g *gate) release() {
 	synctest.Wait()
 }
 
-// byKey groups recorded calls by the object's key. The lines are from a recorder or a server's log.
+// byKey groups calls by the object's key. The lines are from a recorder or a server's log.
 func byKey(lines []string) map[string][]deliverytest.Call {
 	out := map[string][]deliverytest.Call{}
 	for _, line := range lines {
@@ -76,8 +76,7 @@ func legal(t *testing.T, happened, delivered []string) {
 	}
 }
 
-// TestBlockedHandler makes thousands of changes while one handler is blocked. It checks that this handler gets fewer
-// calls, because updates of one object are merged, and that the other handler gets each change.
+// TestBlockedHandler checks that a blocked handler gets merged updates, and that another handler gets each change.
 func TestBlockedHandler(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -125,7 +124,6 @@ func TestBlockedHandler(t *testing.T) {
 		replay(t, known, delivered)
 		equal(t, "final state", sortedValues(known), r.srv.state())
 
-		// Once the blocked handler has processed its queue, it gets every change again.
 		for n := range 100 {
 			r.srv.write("a/00", fmt.Sprint(n))
 		}
@@ -135,8 +133,6 @@ func TestBlockedHandler(t *testing.T) {
 	})
 }
 
-// TestResyncsMerge checks that the queue of a blocked handler holds one resync update per object, however many resyncs
-// are due, and that resyncs hide no change.
 func TestResyncsMerge(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -174,9 +170,8 @@ func TestResyncsMerge(t *testing.T) {
 }
 
 // behindInFirstSync starts an informer on a file with 60 objects. 50 of them were changed 30 times while no informer
-// ran, and are changed once more after the sync. When the handler's queue has reached the threshold, the changes of
-// each object merge into one call. The result is the handler's registration, and the expected number of calls and of
-// merged updates.
+// ran, and are changed once more after the sync. From the merge threshold on, the changes of each object merge into one
+// call. calls and merged are the expected numbers of calls and merged updates.
 func behindInFirstSync(r *rig, h *recorder) (reg cache.ResourceEventHandlerRegistration, calls, merged int) {
 	const n = 60
 	for k := range n {
@@ -208,8 +203,8 @@ func behindInFirstSync(r *rig, h *recorder) (reg cache.ResourceEventHandlerRegis
 	return reg, n + mergeThreshold + 50, 31*50 - mergeThreshold - 50
 }
 
-// TestFirstSyncMerges checks that a registration is synced when the last call of its first sync has returned, even if
-// that call merges several events, some of them later than the sync.
+// TestFirstSyncMerges checks that a registration syncs when the last call of its first sync has returned, even if that
+// call merges events that are later than the sync.
 func TestFirstSyncMerges(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -234,8 +229,8 @@ func TestFirstSyncMerges(t *testing.T) {
 	})
 }
 
-// TestFirstSyncMergesAndPanics checks that the registration never syncs if a merged call of the first sync panics
-// (kubernetes#129024), and that later calls are still made.
+// TestFirstSyncMergesAndPanics checks that the registration never syncs (kubernetes#129024), and that later calls are
+// made.
 func TestFirstSyncMergesAndPanics(t *testing.T) {
 	survivePanics(t)
 	bubble(t, func(t *testing.T) {
@@ -261,8 +256,8 @@ func TestFirstSyncMergesAndPanics(t *testing.T) {
 	})
 }
 
-// TestBehindIsLogged checks that a handler whose queue has reached the merge threshold is logged once in ten minutes,
-// and once more when the queue is empty. Calls for the objects stored at the start do not count.
+// TestBehindIsLogged checks that a handler at the merge threshold is logged once in ten minutes, and once more when its
+// queue is empty. Calls for the objects stored at the start do not count.
 func TestBehindIsLogged(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -270,7 +265,7 @@ func TestBehindIsLogged(t *testing.T) {
 			r.srv.write(fmt.Sprintf("a/%04d", n), "x")
 		}
 		var mu sync.Mutex
-		var lines []string // log lines; guarded by mu
+		var lines []string
 		take := func() []string {
 			synctest.Wait()
 			mu.Lock()
@@ -302,7 +297,7 @@ func TestBehindIsLogged(t *testing.T) {
 				r.srv.write("a/0000", fmt.Sprint(value))
 			}
 		}
-		write(1) // the handler's first call is still in progress, so this change fills the queue up to the threshold
+		write(1) // the first call is in progress, so this change fills the queue up to the threshold
 		equal(t, "when it falls behind", take(), behind(mergeThreshold, 0))
 		write(2)
 		equal(t, "just after", take(), nil)
@@ -319,8 +314,6 @@ func TestBehindIsLogged(t *testing.T) {
 	})
 }
 
-// TestStatusOfHandlers checks that Status lists handlers in the order of registration, and no longer lists removed
-// handlers.
 func TestStatusOfHandlers(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -354,8 +347,6 @@ func TestStatusOfHandlers(t *testing.T) {
 	})
 }
 
-// TestRemovedHandlerHoldsNothing checks that the queue of calls of a handler is freed if the handler is removed during
-// a call.
 func TestRemovedHandlerHoldsNothing(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)

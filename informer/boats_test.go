@@ -60,14 +60,14 @@ var boatsResource = schema.GroupVersionResource{Group: "sea", Version: "v1", Res
 // boatServer is an API server for boats. It answers in JSON without a network, so it works in a synctest bubble.
 type boatServer struct {
 	mu      sync.Mutex
-	rv      int               // newest resourceVersion; guarded by mu
-	specs   map[string]string // guarded by mu; specs of the boats as JSON, by name
-	rvs     map[string]int    // guarded by mu; resourceVersions of the boats by name
-	log     []boatEvent       // events of all changes; guarded by mu
-	changed chan struct{}     // guarded by mu; closed at the next change of a boat
-	// number of lists of boats, without look-ups by name, probes of one object and lists of metadata; guarded by mu
+	rv      int
+	specs   map[string]string // specs has the boats as JSON, by name
+	rvs     map[string]int    // rvs has the boats' resourceVersions, by name
+	log     []boatEvent
+	changed chan struct{} // changed is closed at the next change of a boat
+	// lists counts the lists of boats, without look-ups by name, probes of one object and lists of metadata.
 	lists   int
-	watches int // number of watches; guarded by mu
+	watches int
 }
 
 type boatEvent struct {
@@ -109,7 +109,6 @@ func (s *boatServer) textLocked(name string) string {
 		`"resourceVersion":"%d","labels":{"l":"m"}},"spec":%s}`, name, name, s.rvs[name], s.specs[name])
 }
 
-// requests returns the numbers of lists and watches.
 func (s *boatServer) requests() (lists, watches int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,7 +126,6 @@ func (s *boatServer) RoundTrip(r *http.Request) (*http.Response, error) {
 		Body: body, Request: r}, nil
 }
 
-// list answers a request for a list of all boats with one page.
 func (s *boatServer) list(r *http.Request) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,7 +182,7 @@ func (s *boatServer) watch(r *http.Request) io.ReadCloser {
 	return out
 }
 
-// harbor is a program with an informer of boats. The informer decodes the server's answers itself.
+// harbor is a program with an informer of boats, which reads the server's answers itself.
 type harbor struct {
 	t    *testing.T
 	srv  *boatServer
@@ -196,7 +194,7 @@ type harbor struct {
 	stop func()
 
 	mu  sync.Mutex
-	log []string // lines of the program's log; guarded by mu
+	log []string
 }
 
 func newHarbor(t *testing.T) *harbor {
@@ -246,7 +244,6 @@ func (h *harbor) waitIdle(d time.Duration) {
 	synctest.Wait()
 }
 
-// end stops the program, and checks and closes its store file.
 func (h *harbor) end() {
 	h.t.Helper()
 	h.stop()

@@ -23,7 +23,6 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// listMetadata lists the server's pods as metadata. It has the signature of Options.ListMetadata.
 func (s *server) listMetadata(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
 	whole, err := s.ListWithContext(ctx, o)
 	if err != nil {
@@ -47,11 +46,9 @@ func (s *server) fatten() {
 	s.body = strings.Repeat("x", 2*largeBody)
 }
 
-// fetches returns how many objects the reflector has fetched by name.
 func (r *rig) fetches() int { return r.i.Status().Reflector.Fetches }
 
-// TestListByMetadata checks lists of metadata after an expired watch (410 Gone), during a run and before a start: only
-// changed objects are then fetched by name, and they are stored.
+// TestListByMetadata checks that after an expired watch only changed objects are fetched by name.
 func TestListByMetadata(t *testing.T) {
 	for _, running := range []bool{true, false} {
 		t.Run(fmt.Sprintf("running %v", running), func(t *testing.T) {
@@ -94,8 +91,6 @@ func TestListByMetadata(t *testing.T) {
 	}
 }
 
-// TestListByMetadataAndAFailingStore checks that a page of metadata is processed again if the store fails to write its
-// objects.
 func TestListByMetadataAndAFailingStore(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -125,8 +120,6 @@ func TestListByMetadataAndAFailingStore(t *testing.T) {
 	})
 }
 
-// TestMetadataPays checks that the informer lists metadata instead of whole objects only if objects are large and their
-// metadata small.
 func TestMetadataPays(t *testing.T) {
 	for name, tt := range map[string]struct {
 		body, annotation int
@@ -162,7 +155,6 @@ func TestMetadataPays(t *testing.T) {
 	}
 }
 
-// TestListMetadataRequest checks the path, query and Accept header of a request for metadata, and the decoded answer.
 func TestListMetadataRequest(t *testing.T) {
 	var got *http.Request
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -192,7 +184,6 @@ func TestListMetadataRequest(t *testing.T) {
 	}
 }
 
-// TestListMetadataOfAServer checks a list of metadata against the embedded API server.
 func TestListMetadataOfAServer(t *testing.T) {
 	s := fakeapi.New(fakeapi.Options{})
 	if err := s.Start(); err != nil {

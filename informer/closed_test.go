@@ -13,8 +13,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestReadsOfAClosedStore checks that reads of a closed store return an error that names the file, the cause and the
-// remedy. List has no error result, and must not silently return nothing. Issue 37.
+// TestReadsOfAClosedStore checks that reads of a closed store do not silently return nothing. Issue 37.
 func TestReadsOfAClosedStore(t *testing.T) {
 	for _, residency := range []store.Residency{store.All, store.None} {
 		bubble(t, func(t *testing.T) {
@@ -51,9 +50,8 @@ func TestReadsOfAClosedStore(t *testing.T) {
 	}
 }
 
-// TestFailingIndexFunction checks that Status.Err reports an object that is missing from an index because the index
-// function failed. It covers a stored object and an object from an event. The error remains until the object has
-// changed or is deleted. Issue 37.
+// TestFailingIndexFunction checks that Status.Err reports an object that an index lacks until the object has changed or
+// is deleted. Issue 37.
 func TestFailingIndexFunction(t *testing.T) {
 	fails := cache.Indexers{"value": func(obj any) ([]string, error) {
 		if value := obj.(*corev1.Pod).Labels["value"]; value != "bad" {

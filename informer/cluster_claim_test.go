@@ -16,8 +16,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// second makes and runs a second informer on the rig's store. It has its own resource and its own server, whose cluster
-// has the given id.
+// second runs a second informer on the rig's store, with its own resource and its own server, whose cluster has the
+// given id.
 func second(r *rig, srv *server, id *atomic.Value) (i *informer.Informer, stop func()) {
 	r.t.Helper()
 	o := r.o
@@ -48,8 +48,8 @@ func cluster(id string) *atomic.Value {
 	return v
 }
 
-// TestTwoClustersOneStore runs two informers of different resources on one store. If the second is connected to another
-// cluster than the first, it does not list or sync, and reports why. It continues once the first informer has ended.
+// TestTwoClustersOneStore checks that the second of two informers on one store waits, and reports why, while the first
+// is connected to another cluster.
 func TestTwoClustersOneStore(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -83,8 +83,8 @@ func TestTwoClustersOneStore(t *testing.T) {
 	})
 }
 
-// TestExchangedClusterOfTwo checks two informers on one store whose cluster is replaced by another. The replacement
-// does not count as a second cluster, though the informers notice it one after the other.
+// TestExchangedClusterOfTwo checks that the replacement of a cluster does not count as a second cluster, though two
+// informers on the store notice it one after the other.
 func TestExchangedClusterOfTwo(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		id := cluster("one")

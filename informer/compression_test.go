@@ -9,8 +9,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestCompression checks that compression reduces the bytes written to the file, and that an informer whose options do
-// not compress resumes from a compressed file.
+// TestCompression checks that an informer without compression resumes from a compressed file.
 func TestCompression(t *testing.T) {
 	written := map[store.Compression]int64{}
 	for _, compression := range []store.Compression{store.NoCompression, store.Zstd} {

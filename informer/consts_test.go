@@ -8,20 +8,20 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// Limits and intervals that the informer promises.
+// These are limits and intervals that the informer promises.
 const (
-	openAPIEvery   = time.Hour        // interval between two reads of the schema's hash
-	openAPIJitter  = 10 * time.Minute // maximum delay of the list that follows a change of the schema's hash
-	auditPage      = 500              // number of objects in a page of an audit
-	backlogObjects = 500              // number of stored objects that a handler's queue reads at a time
-	mergeThreshold = 1024             // queued calls of a handler from which on updates of one object merge
-	crashPause     = time.Second      // pause of a handler after its call has panicked
-	lagInterval    = 10 * time.Minute // minimum time between two log lines about a handler that does not keep up
-	maxWorks       = 1000             // maximum number of unacknowledged keys of a durable handler
-	// maximum number of unfinished keys that are stored per finished key, on average
+	openAPIEvery   = time.Hour        // openAPIEvery is the interval between two reads of the schema's hash
+	openAPIJitter  = 10 * time.Minute // openAPIJitter is the maximum delay of the list that follows a changed schema
+	auditPage      = 500              // auditPage is the number of objects in a page of an audit
+	backlogObjects = 500              // backlogObjects is the number of stored objects that a handler's queue reads at a time
+	mergeThreshold = 1024             // mergeThreshold is the number of queued calls from which on updates merge
+	crashPause     = time.Second      // crashPause is the pause of a handler after a panic
+	lagInterval    = 10 * time.Minute // lagInterval is the minimum time between two log lines about a slow handler
+	maxWorks       = 1000             // maxWorks is the maximum number of unacknowledged keys of a durable handler
+	// manyWorks bounds the average number of unfinished keys that are stored per finished key.
 	manyWorks        = 64
-	maxSourceChanges = 1000    // maximum number of undelivered Source changes of a subscriber
-	largeBody        = 8 << 10 // mean object size in bytes from which on a list of metadata is cheaper
+	maxSourceChanges = 1000    // maxSourceChanges is the maximum number of undelivered Source changes of a subscriber
+	largeBody        = 8 << 10 // largeBody is the mean object size from which on a list of metadata is cheaper
 	// openWait is how long New waits for another informer to close the collection.
 	openWait = reflector.MaxStop + 15*time.Second
 )
@@ -37,7 +37,6 @@ const (
 const acceptMetadata = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1," +
 	"application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
-// keyOf returns the key of an object.
 func keyOf(obj any) string {
 	key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj)
 	if err != nil {

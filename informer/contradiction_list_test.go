@@ -11,8 +11,7 @@ import (
 	"github.com/larder-dev/larder/internal/hook"
 )
 
-// TestContradictionBesideAnExpiredList checks the stored mark "an event has contradicted the stored objects", which
-// demands a list that compares whole objects. The mark survives a list that was requested for an expired watch and so
+// TestContradictionBesideAnExpiredList checks that a stored reason for a list of whole objects survives a list that
 // compares only resourceVersions. The process ends in each of the commits that follow.
 func TestContradictionBesideAnExpiredList(t *testing.T) {
 	for n := range int64(8) {
@@ -35,7 +34,7 @@ func TestContradictionBesideAnExpiredList(t *testing.T) {
 					t.Fatal(err)
 				}
 				r.restoreQuietly()
-				informer.Deltas(r.i).Lock() // blocks the loop that applies events
+				informer.Deltas(r.i).Lock() // the process loop needs this mutex to apply events
 				r.srv.write("a/lost", "y")
 				synctest.Wait()
 				r.srv.setSilent(true)
@@ -60,8 +59,8 @@ func TestContradictionBesideAnExpiredList(t *testing.T) {
 	}
 }
 
-// restoreQuietly simulates a server that was restored from a backup. One object has other contents under the same UID
-// and resourceVersion, and one object was created without an event.
+// restoreQuietly simulates a server that was restored from a backup. One object has other contents under its UID and
+// resourceVersion, and one object was created without an event.
 func (r *rig) restoreQuietly() {
 	r.srv.mu.Lock()
 	other := r.srv.pods["a/00"].DeepCopy()

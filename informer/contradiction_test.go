@@ -14,8 +14,7 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// newHeld returns a process whose file holds 40 pods. The reflector itself remembers and checks fewer of the newest
-// objects.
+// newHeld returns a process whose file holds 40 pods, more than the newest objects that a resume looks up.
 func newHeld(t *testing.T) *process {
 	p := newProcess(t)
 	for n := range 40 {
@@ -26,8 +25,7 @@ func newHeld(t *testing.T) *process {
 	return p
 }
 
-// lose makes changes at the server without events. They stand for a server restored from a backup, where the checks at
-// a resume have found no difference.
+// lose makes changes at the server without events, as in a server restored from a backup.
 func (p *process) lose() {
 	p.srv.Silently(func() {
 		p.srv.Write("a/lost", "x")
@@ -37,8 +35,7 @@ func (p *process) lose() {
 	})
 }
 
-// relisted checks that the informer has listed n times because the server went back to an older state, and never for
-// another reason.
+// relisted checks that the informer has listed n times because the server was rewound, and never for another reason.
 func (p *process) relisted(n int) {
 	p.t.Helper()
 	s := p.i.Status()
@@ -77,8 +74,7 @@ func TestContradictedByTheStream(t *testing.T) {
 	}
 }
 
-// TestContradictedWhileItResumes checks an event that contradicts the stored objects while a watch is resumed:
-// HasSynced waits for the list that repairs them.
+// TestContradictedWhileItResumes checks that HasSynced waits for the list that a contradictory event causes.
 func TestContradictedWhileItResumes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newHeld(t)
@@ -109,8 +105,7 @@ func TestContradictedWhileItResumes(t *testing.T) {
 	})
 }
 
-// TestContradictedOnceAConnection checks that repeated events that contradict the stored objects cause at most one list
-// per connection.
+// TestContradictedOnceAConnection checks that repeated contradictory events cause at most one list per connection.
 func TestContradictedOnceAConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newHeld(t)
@@ -124,7 +119,7 @@ func TestContradictedOnceAConnection(t *testing.T) {
 			key := fmt.Sprintf("a/lost-%d", n)
 			p.srv.Silently(func() { p.srv.Write(key, "x") })
 			p.srv.Write(key, "y")
-			p.srv.Disconnect() // after a watch that ended without an error, the connection counts as the same
+			p.srv.Disconnect() // a watch that ends without an error does not end the connection
 			p.waitIdle()
 		}
 		p.holds(p.srv.State()...)
@@ -141,9 +136,8 @@ func TestContradictedOnceAConnection(t *testing.T) {
 	})
 }
 
-// TestContradictionIsStored checks that the need for a list is stored when an event contradicts the stored objects. If
-// the server is unreachable and the process ends before the list, the next process lists. Its own checks at the resume
-// would find no difference.
+// TestContradictionIsStored checks that the process after the contradictory event lists, although its own checks at the
+// resume find no difference.
 func TestContradictionIsStored(t *testing.T) {
 	for name, end := range map[string]func(p *process, goOn func()){
 		"seen while the link is down": func(p *process, goOn func()) { goOn(); synctest.Wait(); p.end() },
@@ -182,7 +176,6 @@ func TestContradictionIsStored(t *testing.T) {
 	}
 }
 
-// TestNoContradiction checks that a watch whose events arrive in order never causes a list.
 func TestNoContradiction(t *testing.T) {
 	for name, run := range map[string]func(p *process){
 		"replaced in one batch":   func(p *process) { p.srv.Delete("a/00"); p.srv.Write("a/00", "y"); p.srv.Delete("a/00") },
@@ -219,14 +212,13 @@ func TestNoContradiction(t *testing.T) {
 	}
 }
 
-// TestLeftOutIsNoContradiction checks that events about an object whose transform fails, so that it is not stored, do
-// not count as contradictions.
+// TestLeftOutIsNoContradiction checks events about an object that is not stored because its transform fails.
 func TestLeftOutIsNoContradiction(t *testing.T) {
 	forBoth(t, func(t *testing.T, b bug) {
 		p := newProcess(t)
 		p.start(b)
 		lists := p.srv.Lists()
-		// with all events in one batch, and with each event in a batch of its own
+		// All events are in one batch first, and then in a batch each.
 		for _, pause := range []func(){func() {}, p.waitIdle} {
 			for _, write := range []func(key string){
 				func(key string) { p.srv.Write(key, "bad"); pause(); p.srv.Write(key, "y") },
@@ -256,8 +248,7 @@ func TestLeftOutIsNoContradiction(t *testing.T) {
 	})
 }
 
-// TestListInProgressIsNoContradiction checks that an event during a paged list may be about an object of a later page,
-// without counting as a contradiction.
+// TestListInProgressIsNoContradiction checks an event that arrives before the object's page of a paged list.
 func TestListInProgressIsNoContradiction(t *testing.T) {
 	for _, cold := range []bool{true, false} {
 		t.Run(fmt.Sprintf("cold=%v", cold), func(t *testing.T) {

@@ -28,7 +28,7 @@ import (
 var eachResidency = map[string]store.Residency{"all": store.All, "none": store.None}
 
 // TestDamagedRecordsAreListedAgain checks that a start on a file with damaged records restores the lost objects within
-// ten seconds, though no events arrive. No OnDelete is called for a damaged object that the server has deleted: no
+// ten seconds, though no events arrive. OnDelete is not called for a damaged object that the server has deleted: no
 // handler knew it in this run.
 func TestDamagedRecordsAreListedAgain(t *testing.T) {
 	for name, residency := range eachResidency {
@@ -74,7 +74,6 @@ func TestDamagedRecordsAreListedAgain(t *testing.T) {
 	}
 }
 
-// TestAuditFindsMissingRecords checks that an audit finds records that are missing although the file looks intact.
 func TestAuditFindsMissingRecords(t *testing.T) {
 	for name, residency := range eachResidency {
 		for _, indexed := range []bool{true, false} {
@@ -121,10 +120,10 @@ type crashes struct {
 	path string
 
 	mu     sync.Mutex
-	images []string // paths of the copies since the last take; guarded by mu
+	images []string
 }
 
-// Commit calls commit, and copies the files before and after. It can be used as the store's Commit hook.
+// Commit is the store's Commit hook. It copies the files before and after the commit.
 func (c *crashes) Commit(commit func() error) error {
 	c.image()
 	if err := commit(); err != nil {
@@ -153,7 +152,6 @@ func (c *crashes) image() {
 	c.images = append(c.images, to)
 }
 
-// take returns the paths of the file copies made since its last call.
 func (c *crashes) take() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -184,8 +182,7 @@ func silentHole(t *testing.T, path string, objects int) {
 }
 
 // TestKilledBetweenRepairAndList kills the process at each commit between the damage of the file and the end of the
-// list that repairs it. It checks that the file always reveals the missing objects, and that the next start restores
-// them.
+// list that repairs it. The file must always reveal the missing objects, and the next start must restore them.
 func TestKilledBetweenRepairAndList(t *testing.T) {
 	for name, residency := range eachResidency {
 		t.Run(name, func(t *testing.T) {

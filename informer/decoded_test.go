@@ -16,7 +16,6 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// countingCodec is a codec that counts the objects that it decodes.
 type countingCodec struct {
 	codec.Codec
 	decoded *atomic.Int64
@@ -27,8 +26,8 @@ func (c countingCodec) Decode(data []byte) (runtime.Object, error) {
 	return c.Codec.Decode(data)
 }
 
-// TestRestartDecodesNothing checks that a restart with unchanged objects decodes no object if there is no handler, and
-// decodes each object once for a handler.
+// TestRestartDecodesNothing checks that a restart with unchanged objects decodes each object once for a handler, and
+// none without a handler.
 func TestRestartDecodesNothing(t *testing.T) {
 	const objects = 700 // more than a page of stored objects
 	for _, policy := range []informer.SyncPolicy{informer.Disk, informer.Resumed} {
@@ -63,7 +62,7 @@ func testRestartDecodes(t *testing.T, policy informer.SyncPolicy, handled bool, 
 		handlers, want = append(handlers, &recorder{}), objects
 	}
 	i := r.start(handlers...)
-	time.Sleep(10 * time.Second) // wait until the store has written all uncommitted changes to the file
+	time.Sleep(10 * time.Second) // the store has then written all uncommitted changes
 	synctest.Wait()
 	if s := i.Status(); !i.HasSynced() || s.Source != informer.Live || s.Reflector.Resumes != 1 ||
 		len(s.Reflector.Relists) != 0 {

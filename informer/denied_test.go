@@ -20,8 +20,8 @@ import (
 )
 
 // TestDeniedListIsRetried checks that a list that the server denies (403 or 404) is retried after the ordinary
-// back-off, which reaches 30 s after the seventh attempt. So permissions or a CRD that are applied seconds after the
-// controller take effect as soon as with client-go. Issue 16, A17.
+// back-off. So permissions or a CRD that are applied seconds after the controller take effect as soon as with
+// client-go. Issue 16, A17.
 func TestDeniedListIsRetried(t *testing.T) {
 	const ms = time.Millisecond
 	ceilings := []time.Duration{800 * ms, 1600 * ms, 3200 * ms, 6400 * ms, 12800 * ms, 25600 * ms, 30000 * ms}

@@ -15,9 +15,9 @@ import (
 // childEnv is the environment variable that tells a child process of a test what to do.
 const childEnv = "LARDER_DIFFERENTIAL_CHILD"
 
-// TestDifferentialCrash compares how a process with our informer and a process with client-go's informer crash. In one
-// case a handler panics with utilruntime.ReallyCrash on (the default). In the other case a handler modifies an object
-// with KUBE_CACHE_MUTATION_DETECTOR set, which is read at the start of the process.
+// TestDifferentialCrash compares how programs with our and with client-go's informer crash: by a handler's panic with
+// utilruntime.ReallyCrash on, and by a modified object with KUBE_CACHE_MUTATION_DETECTOR, which is read at the start of
+// the process.
 func TestDifferentialCrash(t *testing.T) {
 	if what := os.Getenv(childEnv); what != "" {
 		crash(t, what)
@@ -38,14 +38,12 @@ func TestDifferentialCrash(t *testing.T) {
 	}
 }
 
-// TestDifferentialDetector runs random scripts with client-go's mutation detector on, which must not report a
-// modification.
 func TestDifferentialDetector(t *testing.T) {
 	if os.Getenv(childEnv) != "" {
 		surviveHandlers(t)
 		for seed := range uint64(3) {
 			s := generate(seed)
-			// leave out steps with many changes, because the detector is slow
+			// The mutation detector is slow, so steps with many changes are left out.
 			s.ops = slices.DeleteFunc(s.ops, func(o op) bool { return o.do == "flood" })
 			if fails, _ := s.run(t, t.TempDir(), nil); len(fails) > 0 {
 				t.Errorf("%v%s", s, strings.Join(fails, "\n"))
@@ -60,7 +58,6 @@ func TestDifferentialDetector(t *testing.T) {
 	}
 }
 
-// crash runs one informer with a handler that makes the process crash.
 func crash(t *testing.T, what string) {
 	what, who, _ := strings.Cut(what, " ")
 	synctest.Test(t, func(t *testing.T) {
@@ -87,7 +84,6 @@ func crash(t *testing.T, what string) {
 	})
 }
 
-// mutating is a handler that modifies the objects it receives.
 type mutating struct{}
 
 func (mutating) OnAdd(obj any, _ bool) { obj.(*corev1.Pod).Labels["value"] = "changed" }

@@ -10,8 +10,8 @@ import (
 	"github.com/larder-dev/larder/informer"
 )
 
-// evidence records, in the current phase of a script, the events that can make the two informers differ, such as lists
-// and refused pods.
+// evidence adds to the current phase of a script the events that can make the two informers differ, such as lists and
+// refused pods.
 func (r *runner) evidence() *phase {
 	ph := &r.ph
 	r.w.mu.Lock()
@@ -30,7 +30,7 @@ func (r *runner) evidence() *phase {
 	}
 	for n, f := range r.w.fronts {
 		ph.lists[n] = f.lists[min(ph.firstList[n], len(f.lists)):]
-		if ph.cold && len(ph.lists[n]) > 0 && (n == 1 || !ph.restarted) { // drop the first list, which is not a relist
+		if ph.cold && len(ph.lists[n]) > 0 && (n == 1 || !ph.restarted) { // the first list is not a relist
 			ph.lists[n] = ph.lists[n][1:]
 		}
 		ph.lost = ph.lost || len(f.handed) > ph.firstHanded[n] || len(ph.lists[n]) > 0
@@ -58,7 +58,7 @@ func (ph *phase) calm() bool {
 	return !ph.racing && !ph.restarted && !ph.lost && !ph.paged && !ph.flooded && len(ph.poisoned) == 0
 }
 
-// compareNow compares the two informers' visible state at this time, if the phase permits no difference in time.
+// compareNow compares the two informers' visible state, if the phase permits no difference in time.
 func (r *runner) compareNow(when string) {
 	if !r.evidence().calm() {
 		return
@@ -138,7 +138,7 @@ func (r *runner) waitIdle() {
 			return
 		}
 		before = r.news()
-		time.Sleep(3 * time.Second) // sleep for longer than slow handler calls and pauses after panics
+		time.Sleep(3 * time.Second) // longer than slow handler calls and pauses after panics
 		synctest.Wait()
 	}
 	if r.panicked() && r.uneven() { // a panic in a resync call has made client-go's handler pause
@@ -149,7 +149,7 @@ func (r *runner) waitIdle() {
 	r.comparePhase(true)
 }
 
-// news returns how many handler calls have reported a new state of an object, at both informers together.
+// news counts the calls of both informers' handlers that have reported a new state of an object.
 func (r *runner) news() (n int) {
 	for _, s := range r.sides {
 		for _, p := range s.taps {
@@ -161,7 +161,6 @@ func (r *runner) news() (n int) {
 	return n
 }
 
-// uneven reports whether the two informers have made different numbers of calls to the same handler.
 func (r *runner) uneven() bool {
 	for n, p := range r.sides[0].taps {
 		if p.made() != r.sides[1].taps[n].made() {
@@ -179,9 +178,8 @@ func (r *runner) unblock() {
 	}
 }
 
-// endFaults lets the scheduled server faults occur, ends them, and replaces the pods that the transform refuses.
-// client-go cannot list while a refused pod exists, and keeps a refused pod in its store after its delete until the
-// next list.
+// endFaults ends the scheduled server faults after they have occurred, and replaces the pods that the transform
+// refuses. client-go cannot list while a refused pod exists, and keeps a deleted refused pod until the next list.
 func (r *runner) endFaults() {
 	time.Sleep(90 * time.Second)
 	poisoned := len(r.ph.poisoned) > 0
@@ -253,7 +251,7 @@ func (r *runner) comparePhase(live bool) {
 		next.firstOther[n] = len(s.others)
 		s.reported = nil
 		if !ph.calm() && s.syncedAt >= 0 {
-			s.syncedAt = 0 // the two informers have synced at different times; do not compare these times
+			s.syncedAt = 0 // the two informers have synced at different times
 		}
 		s.mu.Unlock()
 	}
@@ -261,7 +259,6 @@ func (r *runner) comparePhase(live bool) {
 	r.ph = next
 }
 
-// compareTaps compares the calls that the two informers have made to the same handler.
 func (r *runner) compareTaps(n int, ours, theirs *tap, live bool) {
 	our, held := ours.take()
 	their, _ := theirs.take()
@@ -271,8 +268,8 @@ func (r *runner) compareTaps(n int, ours, theirs *tap, live bool) {
 	}
 	r.count["calls"] += len(c.our)
 	for _, gone := range c.our {
-		// A delete call with a tombstone without an object means that the handler never got that object. Scripts do not
-		// lose objects, so no compatibility rule permits this.
+		// A delete call with a tombstone without an object means that the handler never got that object. Scripts do not lose
+		// objects, so no compatibility rule permits this.
 		if gone.typ == "gone" && gone.old == "" {
 			r.failf("handler %d, %v, received a delete of %s, which never existed", n, ours.spec, gone.key)
 		}
@@ -305,8 +302,8 @@ func (r *runner) compareTaps(n int, ours, theirs *tap, live bool) {
 		r.failf("handler %d: ours logged %q, client-go %q", n, a, b)
 	}
 	if !c.calm() && (ours.panicked+theirs.panicked > 0 || ours.removed) && ours.reg.HasSynced() != theirs.reg.HasSynced() {
-		// Only one informer may have synced this registration. Either a call of the initial list panicked at one
-		// informer, while the other made no initial call for that object, or the handler was removed before it synced.
+		// Only one informer may have synced this registration: a call of the initial list panicked at one informer only, or
+		// the handler was removed before its sync.
 		ours.uncertain, theirs.uncertain = true, true
 	}
 	if live {
@@ -329,7 +326,6 @@ func names(rs []rule) string {
 	return fmt.Sprintf("the rules %q", out)
 }
 
-// sideBySide returns the two informers' logs from their first difference on.
 func sideBySide(ours, theirs []string) string {
 	var b strings.Builder
 	same := 0
@@ -350,7 +346,6 @@ func sideBySide(ours, theirs []string) string {
 	return b.String()
 }
 
-// compareStores compares the stored objects, indexes and resourceVersions of the two informers.
 func (r *runner) compareStores() {
 	want := r.w.state(r.s.config.transformer())
 	for _, s := range r.sides {

@@ -18,30 +18,29 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// front is the API server of one of the two compared informers. Both fronts serve the same objects; each records its
-// own requests and answers.
+// front is the API server of one of the two compared informers. Both fronts serve the same objects.
 type front struct {
 	w *world
-	// watchList enables sendInitialEvents. It is set before the front is used, like listDelay and pageDelay.
+	// watchList enables sendInitialEvents. watchList, listDelay and pageDelay are set before the front is used.
 	watchList            bool
 	listDelay, pageDelay time.Duration
 
-	// All fields below are guarded by w.mu.
+	// The mutex of w guards all fields below.
 	streams map[*diffStream]bool
-	pages   map[string]*corev1.PodList // the pods of a paged list by continue token
+	pages   map[string]*corev1.PodList // pages has the pods of a paged list by continue token
 	tokens  int
-	faults  map[string][]string // faults of the next requests, by the requests' verb
-	down    string              // name of the fault of every request; "" while the server is up
-	errors  int                 // number of errors returned so far, which makes their texts unique
-	handed  []handed            // errors that were returned for a request or sent in a watch
-	lists   []int               // resourceVersions of the lists that were answered completely
+	faults  map[string][]string // faults has the faults of the next requests, by verb
+	down    string              // down is the name of the fault of every request; "" while the server is up
+	errors  int                 // errors counts the returned errors, and makes their texts unique
+	handed  []handed            // handed has the errors that were returned for a request or sent in a watch
+	lists   []int               // lists has the resourceVersions of the complete lists
 }
 
 // handed is an error that the server has returned or sent to its informer.
 type handed struct {
 	id   int
-	how  string // name of the simulated fault
-	verb string // kind of request: list, probe, lookup, watch or watchlist; event for an error in a watch
+	how  string // how names the simulated fault
+	verb string // verb is list, probe, lookup, watch or watchlist, or event for an error in a watch
 }
 
 func newFront(w *world) *front {
@@ -49,7 +48,6 @@ func newFront(w *world) *front {
 		faults: map[string][]string{}}
 }
 
-// faultNames are the simulated faults of requests.
 var faultNames = []string{"refused", "429", "500", "503", "504", "401", "403", "410", "eof"}
 
 func faultError(how string, id int) error {
@@ -125,7 +123,6 @@ func (f *front) ListWithContext(ctx context.Context, o metav1.ListOptions) (runt
 	return f.listLocked(o)
 }
 
-// take waits for the duration d, or until ctx ends.
 func take(ctx context.Context, d time.Duration) error {
 	if d == 0 {
 		return nil

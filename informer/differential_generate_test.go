@@ -44,7 +44,6 @@ func generate(seed uint64) script {
 	return g.script
 }
 
-// one returns true with probability 1/n.
 func (g *generator) one(n int) bool { return g.IntN(n) == 0 }
 
 func pick[T any](g *generator, from ...T) T { return from[g.IntN(len(from))] }
@@ -107,7 +106,6 @@ func (g *generator) addSome() {
 	g.add(h)
 }
 
-// step adds a random step to the script, or several steps that belong together.
 func (g *generator) step() {
 	if g.config.onDisk && g.one(9) {
 		g.emit(op{do: "restart", racing: g.one(4)})
@@ -137,7 +135,6 @@ func (g *generator) step() {
 	}
 }
 
-// handler adds a step that adds, removes, blocks or unblocks a handler.
 func (g *generator) handler() {
 	switch which := g.IntN(g.handlers); g.IntN(5) {
 	case 0, 1:
@@ -153,7 +150,6 @@ func (g *generator) handler() {
 	}
 }
 
-// server adds steps in which the servers send bookmarks, end watches or fail.
 func (g *generator) server() {
 	how := faultNames[g.IntN(len(faultNames))]
 	switch g.IntN(10) {
@@ -174,7 +170,7 @@ func (g *generator) server() {
 		g.emit(op{do: "fail", verb: "watch", n: 1 + g.IntN(2), how: "short"})
 		g.emit(op{do: "close"})
 	case 8:
-		// if every request got 410, no informer could list, and client-go's watch-list would retry without a pause
+		// If every request got 410, no informer could list, and client-go's watch-list would retry without a pause.
 		if how == "410" {
 			how = "refused"
 		}
@@ -188,8 +184,7 @@ func (g *generator) server() {
 	}
 }
 
-// forget makes the servers drop old events, so that both informers list again. There are changes before and during
-// those lists.
+// forget makes the servers drop old events, so that both informers list. Changes happen before and during those lists.
 func (g *generator) forget() {
 	g.emit(op{do: "outage", how: "refused"})
 	for range g.IntN(4) {
@@ -214,11 +209,10 @@ func (g *generator) change() {
 	}
 }
 
-// rare adds steps that only few scripts have.
 func (g *generator) rare() {
 	switch g.IntN(6) {
 	case 5:
-		if g.one(4) { // a burst of changes below or above the threshold at which calls merge
+		if g.one(4) { // the burst is below or above the threshold at which calls merge
 			g.emit(op{do: "idle"})
 			g.emit(op{do: "block", n: g.IntN(g.handlers)})
 			g.emit(op{do: "flood", n: pick(g, 500, 900, mergeThreshold+400, 2*mergeThreshold)})

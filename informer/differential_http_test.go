@@ -36,8 +36,8 @@ func (f *front) listWatch(contentType string) (cache.ListerWatcher, error) {
 	return wholeObjects{lw.ListWatch, lw}, nil
 }
 
-// wholeObjects is a ListerWatcher that exposes its requests but cannot list metadata, like client-go's ListerWatcher.
-// With metadata, an error of a refused metadata request would not reach the watch error handler.
+// wholeObjects is a ListerWatcher that exposes its requests but cannot list metadata. With metadata, an error of a
+// refused metadata request would not reach the watch error handler, unlike with client-go.
 type wholeObjects struct {
 	*cache.ListWatch
 	lw *requests.RESTListWatch
@@ -45,7 +45,6 @@ type wholeObjects struct {
 
 func (w wholeObjects) Request(o metav1.ListOptions) *rest.Request { return w.lw.Request(o) }
 
-// frontHTTP is an http.RoundTripper that answers requests by a front.
 type frontHTTP struct {
 	f           *front
 	contentType string
@@ -97,7 +96,6 @@ func (h *frontHTTP) response(r *http.Request, code int, body io.ReadCloser) *htt
 	}
 }
 
-// stream writes the events until the watch ends or the client closes the connection.
 func (h *frontHTTP) stream(ctx context.Context, w *diffStream, to *io.PipeWriter) {
 	defer w.Stop()
 	defer context.AfterFunc(ctx, w.Stop)()

@@ -15,13 +15,12 @@ import (
 type mutant struct {
 	// changes modifies the result of a transaction's changes, and reports in done whether it did; nil modifies nothing.
 	changes func(changes []entry.Change) (out []entry.Change, done bool)
-	// forget, if true, drops a handler that is registered during the run, after the stored objects were delivered to
-	// it.
+	// forget drops a handler that is registered during the run, after the stored objects were delivered to it.
 	forget   bool
-	restores []func() // functions that restore the dropped handlers, so that the processor stops them
+	restores []func() // restores undo the dropping, so that the processor stops the handlers
 
 	mu   sync.Mutex
-	done bool // true once changes has modified a transaction; guarded by mu
+	done bool
 }
 
 func (m *mutant) install(i *informer.Informer) {
@@ -30,7 +29,6 @@ func (m *mutant) install(i *informer.Informer) {
 	}
 }
 
-// added is called for each handler that a script registers.
 func (m *mutant) added(i *informer.Informer, p *tap, running bool) {
 	if m == nil || !m.forget || !running || i == nil || p.reg == nil {
 		return
@@ -49,7 +47,6 @@ func (m *mutant) restore(i *informer.Informer) {
 	m.restores = nil
 }
 
-// mutantStore is a store whose results pass through a mutant, which modifies one of them.
 type mutantStore struct {
 	store.Interface
 	m *mutant

@@ -16,10 +16,9 @@ type rule struct {
 	apply func(c *comparison)
 }
 
-// rules are all permitted differences between handlers' calls.
 var rules = []rule{
-	// The rule resync-clock comes first. A resync call that only one informer has made splits the sequences of calls
-	// that the other rules compare.
+	// The rule resync-clock comes first. A resync call that only one informer has made splits the sequences of calls that
+	// the other rules compare.
 	{"resync-clock", func(c *comparison) bool { return c.drifted || c.lost || c.racing }, func(c *comparison) {
 		c.our, c.their = slices.DeleteFunc(c.our, call.repeats), slices.DeleteFunc(c.their, call.repeats)
 		if c.held {
@@ -54,7 +53,6 @@ var rules = []rule{
 
 func always(*comparison) bool { return true }
 
-// untimed sets the time of all calls to zero.
 func untimed(calls []call) []call {
 	for n := range calls {
 		calls[n].at = 0
@@ -70,26 +68,25 @@ type comparison struct {
 	our, their         []call
 	ourWalk, theirWalk walk
 	panicked           int
-	held               bool // some calls were delayed by blocked or slow calls
+	held               bool // held is true if some calls were delayed by blocked or slow calls
 	drifted            bool
-	blind              bool // the handler's methods have no parameter isInInitialList
-	// the handler was removed or stopped, perhaps during a replay of the stored objects or a resync
+	blind              bool // blind is true if the handler's methods have no parameter isInInitialList
+	// replayCut is true if the handler was removed or stopped, perhaps during a replay of the stored objects or a resync.
 	replayCut bool
 
-	// The following fields are set by rules:
-	byKey        bool            // compare each object's changes of state, without times
-	without      map[string]bool // keys of objects that are not compared
+	// The rules set the fields below.
+	byKey        bool            // byKey compares each object's changes of state, without times
+	without      map[string]bool // without has the keys of objects that are not compared
 	ourL, theirL licence
 }
 
-// lines returns both informers' calls as lines to compare.
 func (c *comparison) lines() (ours, theirs []string) {
 	c.our, c.their = without(c.our, c.without), without(c.their, c.without)
 	if !c.byKey {
 		return rendered(c.our), rendered(c.their)
 	}
-	// The pod unknownKey has one event, which was sent only on the watches open at that time. One informer may have
-	// missed it.
+	// The pod unknownKey has one event, which was sent only on the watches open at that time. One informer may have missed
+	// it.
 	c.our, c.their = without(c.our, map[string]bool{unknownKey: true}), without(c.their, map[string]bool{unknownKey: true})
 	paths := maps.Clone(c.paths)
 	for key := range c.without {
@@ -113,8 +110,8 @@ func (c comparison) equalWith(some []rule) bool {
 		func(s string) bool { return strings.Contains(s, "??") })
 }
 
-// explain returns the rules that are needed to make the two logs of calls equal, without superfluous rules. ok is false
-// if all applicable rules together do not suffice.
+// explain returns the rules that are needed to make the two logs of calls equal. ok is false if all applicable rules
+// together do not suffice.
 func (c comparison) explain() (needed []rule, ok bool) {
 	for _, r := range rules {
 		if c.equalWith(needed) {
@@ -167,8 +164,8 @@ func without(calls []call, keys map[string]bool) []call {
 	return slices.DeleteFunc(calls, func(c call) bool { return keys[c.key] })
 }
 
-// inKeyOrder sorts the sequences of calls that client-go makes in a map's random order. These are the calls of a replay
-// or a watch-list, of a resync, and for the deletes of a list.
+// inKeyOrder sorts the sequences of calls that client-go makes in a map's random order: the calls of a replay, a
+// watch-list or a resync, and the deletes of a list.
 func (c *comparison) inKeyOrder(calls []call) []call {
 	out := slices.Clone(calls)
 	unordered := func(n call) string { return unordered(n, c.blind) }
@@ -181,7 +178,7 @@ func (c *comparison) inKeyOrder(calls []call) []call {
 		if run := unordered(out[from]); c.replayCut && to == len(out) && (run == "initial" || run == "repeat" && c.held) {
 			return out[:from]
 		}
-		// in each sequence a slow handler delays another call, so the times cannot be compared
+		// A slow handler delays another call of each informer's sequence, so the times cannot be compared.
 		for n := from + 1; n < to; n++ {
 			out[n].at, out[from].at = 0, 0
 		}
@@ -191,8 +188,7 @@ func (c *comparison) inKeyOrder(calls []call) []call {
 }
 
 // unordered names the sequence of calls in random order to which a call can belong: a replay, a resync or the deletes
-// of a list; "" if its position is fixed. For a blind handler, which does not get isInInitialList, any add may belong
-// to a replay.
+// of a list; "" if the call's position is fixed. For a blind handler any add may belong to a replay.
 func unordered(c call, blind bool) string {
 	switch {
 	case c.initial, blind && c.typ == "add":

@@ -21,19 +21,18 @@ import (
 // unknownKey is the key of a pod whose only event is a DELETED.
 const unknownKey = "nobody/knows"
 
-// runner runs one script on our informer and on client-go's, and records the differences.
 type runner struct {
 	s     script
 	dir   string
 	w     *world
-	sides [2]*side // our informer's side, then client-go's
+	sides [2]*side // sides are our informer's side, then client-go's
 	st    *store.Store
-	// mutate injects a fault into our informer; nil injects none.
+	// mutate injects a fault into our informer, unless it is nil.
 	mutate *mutant
 
 	ph phase
-	// drifted is true if the informers have synced at different times, or client-go has listed again, so that their
-	// resync timers started at different times.
+	// drifted is true if the informers have synced at different times, or client-go has listed again, so that their resync
+	// timers started at different times.
 	drifted bool
 	// moved is true if the servers' resourceVersion has advanced without an event.
 	moved bool
@@ -41,12 +40,12 @@ type runner struct {
 	count map[string]int
 }
 
-// phase records what happened in a script between two comparisons of the informers.
+// phase is what happened in a script between two comparisons of the informers.
 type phase struct {
 	racing, restarted, cold, paged bool
-	lost                           bool // a connection to a server has ended with an error
-	cutOff                         bool // the informers' runs were ended
-	flooded                        bool // calls of one of our informer's handlers have merged
+	lost                           bool // lost is true if a connection to a server has ended with an error
+	cutOff                         bool // cutOff is true if the informers' runs were ended
+	flooded                        bool // flooded is true if calls of one of our informer's handlers have merged
 	lists                          [2][]int
 	poisoned                       map[string]bool
 	paths                          map[string]*track
@@ -105,7 +104,6 @@ func (r *runner) open() {
 	r.mutate.install(r.sides[0].mine)
 }
 
-// step performs one step of the script on both informers, and compares their visible state.
 func (r *runner) step(n int, o op) {
 	r.count[o.do]++
 	r.ph.racing = r.ph.racing || o.racing
@@ -145,7 +143,7 @@ func (r *runner) do(o op) {
 			return nil
 		})
 	case "run again":
-		synctest.Wait() // wait until the first run has begun, so that Run is called a second time
+		synctest.Wait() // the first run must have begun before Run is called a second time
 		r.each(func(s *side) error {
 			if s.runs > 0 {
 				s.start()
@@ -165,8 +163,7 @@ func (r *runner) do(o op) {
 		r.w.compact()
 	case "odd":
 		r.w.send(r.odd(o.how))
-		// Our informer lists after a DELETED for an unknown object, because the server seems to have gone back to an
-		// older state.
+		// Our informer lists after a DELETED for an unknown object, because the server seems to have been rewound.
 		r.ph.lost = r.ph.lost || o.how == "unknown delete"
 	case "close", "cut", "error event", "fail", "outage", "outage over":
 		r.injectFault(o)
@@ -201,7 +198,6 @@ func (r *runner) each(fn func(s *side) error) {
 	}
 }
 
-// injectFault performs the script's steps in which servers fail or watches end.
 func (r *runner) injectFault(o op) {
 	r.w.mu.Lock()
 	defer r.w.mu.Unlock()
@@ -245,7 +241,6 @@ func (r *runner) odd(how string) watch.Event {
 	}
 }
 
-// handlers performs the script's steps that call the informer's methods, such as adding and removing handlers.
 func (r *runner) handlers(o op) {
 	n := 0
 	if len(r.sides[0].taps) > 0 {
@@ -261,7 +256,7 @@ func (r *runner) handlers(o op) {
 			return s.inf.AddIndexers(byValue(o.value))
 		case "set late":
 			if s.runs > 0 {
-				synctest.Wait() // wait until the run has begun
+				synctest.Wait() // the run must have begun
 				if s.inf.SetWatchErrorHandler(func(*cache.Reflector, error) {}) == nil {
 					return nil
 				}

@@ -21,21 +21,19 @@ import (
 	"github.com/larder-dev/larder/informer/audit"
 )
 
-// world is a fake informer with its server. It implements audit.Subject, the interface of the informer that an audit
-// checks.
+// world is a fake informer with its server. It implements audit.Subject.
 type world struct {
 	auditor *audit.Auditor
 	stored  map[string]entry.ObjectRef
-	server  []*corev1.Pod // pods of the server, in the order of a list
-	at      string        // the server's resourceVersion
+	server  []*corev1.Pod // server has the pods in the order of a list
+	at      string        // at is the server's resourceVersion
 	stream  string
 	live    bool
-	// arrive applies the events that arrive after the audit has listed its first page and before it compares this page;
-	// nil if there are none.
+	// arrive, if not nil, applies the events that arrive between an audit's list of the first page and the comparison.
 	arrive  func()
 	asked   int
-	relists []string // reasons with which the audit has called Relist
-	damage  error    // damage of the store file, until it is repaired; nil without damage
+	relists []string // relists has the reasons with which the audit has called Relist
+	damage  error    // damage is the damage of the store file until its repair
 }
 
 func (w *world) Live() bool { return w.live }
@@ -67,7 +65,6 @@ func (w *world) Refs(_ context.Context, after string, limit int) (refs []entry.O
 	return refs[:min(limit, len(refs))], nil
 }
 
-// Relist simulates a list: it replaces the stored objects by the server's.
 func (w *world) Relist(rewound bool) {
 	reason := "audit"
 	if rewound {
@@ -102,7 +99,6 @@ func pod(key, uid, rv string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name, UID: types.UID(uid), ResourceVersion: rv}}
 }
 
-// list returns a page of up to o.Limit objects of the server.
 func (w *world) list(_ context.Context, o metav1.ListOptions) (runtime.Object, error) {
 	from := 0
 	if o.Continue != "" {
@@ -139,8 +135,7 @@ func (w *world) audit(t *testing.T) (audit.Report, error) {
 	return w.auditor.Audit(t.Context())
 }
 
-// TestAudit checks that an audit, which compares the store with a list of the server, reports differing objects and
-// requests a list. It does not report objects whose events arrive during the audit.
+// TestAudit checks that an audit does not report objects whose events arrive during the audit.
 func TestAudit(t *testing.T) {
 	for name, test := range map[string]struct {
 		pods    int

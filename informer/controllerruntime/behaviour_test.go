@@ -32,8 +32,7 @@ type behaviour struct {
 	want []string
 }
 
-// TestBehaviour checks that Larder's cache behaves like controller-runtime's own. Both run on servers with the same
-// objects.
+// TestBehaviour checks that Larder's cache behaves like controller-runtime's own on a server with equal objects.
 func TestBehaviour(t *testing.T) {
 	for _, table := range []map[string]behaviour{reading, indexing, informers, scoping, bodies} {
 		for name, b := range table {
@@ -167,8 +166,7 @@ var reading = map[string]behaviour{
 			var out []string
 			for _, obj := range []client.Object{&corev1.Pod{}, unstructuredOf(podKind), metadataOf(podKind),
 				unstructuredOf(widgetKind)} {
-				// The cache uses the caller's object as the example for an informer. The caller then overwrites the
-				// object repeatedly.
+				// The cache uses the caller's object as an informer's example, and the caller then overwrites that object.
 				obj.SetName("of the caller")
 				key := client.ObjectKey{Namespace: "a", Name: "pod-1"}
 				gvr := pods
@@ -261,8 +259,7 @@ var indexing = map[string]behaviour{
 	},
 }
 
-// indexed looks pods up by the indexes on node and app. It repeats the look-ups after one object was changed, one
-// created and one deleted.
+// indexed looks pods up by two indexes, before and after one object was changed, one created and one deleted.
 func indexed(w *world) []string {
 	look := func() []string {
 		return []string{

@@ -20,7 +20,6 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// benchObjects is the number of custom resources in the benchmark.
 const benchObjects = 100_000
 
 // benchWidget is the Go type of a custom resource as large as a pod: about 3 KB of JSON.
@@ -70,9 +69,8 @@ func newBenchWidget(i int) *benchWidget {
 	return w
 }
 
-// BenchmarkCustomResources starts a cache on 100,000 typed custom resources, with an embedded API server in the same
-// process. It ends when a handler has received all of them. controller-runtime's own cache lists them in a watch or,
-// with KUBE_FEATURE_WatchListClient=false, in a list.
+// BenchmarkCustomResources starts a cache on 100,000 typed custom resources until a handler has received all of them.
+// controller-runtime's own cache lists them in a watch or, with KUBE_FEATURE_WatchListClient=false, in a list.
 func BenchmarkCustomResources(b *testing.B) {
 	scheme := runtime.NewScheme()
 	scheme.AddKnownTypeWithName(widgetKind, &benchWidget{})
@@ -119,7 +117,6 @@ func BenchmarkCustomResources(b *testing.B) {
 	})
 }
 
-// coldStart runs a new cache until a handler has received all objects.
 func coldStart(b *testing.B, srv *fakeapi.Server, scheme *runtime.Scheme, newCache cache.NewCacheFunc) {
 	ctx, cancel := context.WithCancel(b.Context())
 	config := rest.CopyConfig(srv.Config())

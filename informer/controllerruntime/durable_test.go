@@ -22,8 +22,7 @@ import (
 	"github.com/larder-dev/larder/internal/fakeapi"
 )
 
-// manageDurably runs a manager until its controller has reconciled the wanted pods. The controller has a durable
-// source, which repeats unfinished requests after a restart.
+// manageDurably runs a manager until its controller, which has a durable source, has reconciled the wanted pods.
 func manageDurably(
 	t *testing.T, srv *fakeapi.Server, path string, answer func(name string) (reconcile.Result, error), want ...string,
 ) {
@@ -31,7 +30,7 @@ func manageDurably(
 	manageScoped(t, srv, path, cache.Options{}, answer, want...)
 }
 
-// manageScoped does the same as manageDurably, with the given options of the cache.
+// manageScoped is manageDurably with the given options of the cache.
 func manageScoped(
 	t *testing.T, srv *fakeapi.Server, path string, scope cache.Options,
 	answer func(name string) (reconcile.Result, error), want ...string,
@@ -53,7 +52,7 @@ func manageScoped(
 	})
 	must(t, err)
 	var mu sync.Mutex
-	var seen []string // reconciled requests; guarded by mu
+	var seen []string
 	durably := NewDurable("pods", mgr.GetCache(), &corev1.Pod{})
 	must(t, ctrl.NewControllerManagedBy(mgr).Named("pods").WatchesRawSource(durably).Complete(durably.Reconciler(
 		reconcile.Func(func(_ context.Context, request reconcile.Request) (reconcile.Result, error) {
@@ -95,8 +94,8 @@ func manageScoped(
 	}
 }
 
-// TestDurable checks a manager that is restarted with a durable source. It reconciles the requests that were due, and
-// the objects that were changed or deleted meanwhile, and no others.
+// TestDurable checks that a restarted controller reconciles the requests that were due, and the objects that were
+// changed or deleted meanwhile, and no others.
 func TestDurable(t *testing.T) {
 	srv, path := startServer(t), storePath(t)
 	done := func(string) (reconcile.Result, error) { return reconcile.Result{}, nil }
@@ -118,8 +117,7 @@ func TestDurable(t *testing.T) {
 	manageDurably(t, srv, path, done, "newer")
 }
 
-// TestDurableOfNamespaces checks that a durable source works in a cache of one namespace, of several namespaces, and of
-// cache.AllNamespaces. If the objects are in one collection, the cache's informer is an *informer.Informer (issue 38).
+// TestDurableOfNamespaces checks a durable source in a cache of one, of several and of all namespaces. Issue 38.
 func TestDurableOfNamespaces(t *testing.T) {
 	ofA := []string{"pod-0", "pod-1", "pod-2"}
 	one := map[string]cache.Config{"a": {}}
@@ -152,8 +150,8 @@ func TestDurableOfNamespaces(t *testing.T) {
 	}
 }
 
-// TestDurableOfMany checks that a durable source syncs although it has more objects than the number of keys that may be
-// due at a time. A controller starts its workers only when its sources have synced.
+// TestDurableOfMany checks a durable source with more objects than the number of keys that may be due. It must sync,
+// because a controller starts its workers only when its sources have synced.
 func TestDurableOfMany(t *testing.T) {
 	srv, path := startServer(t), storePath(t)
 	var want []string
@@ -169,7 +167,6 @@ func TestDurableOfMany(t *testing.T) {
 	manageDurably(t, srv, path, func(string) (reconcile.Result, error) { return reconcile.Result{}, nil }, want...)
 }
 
-// TestDurableStartsOnce checks that the Start of a durable source fails when a second controller calls it.
 func TestDurableStartsOnce(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -183,7 +180,6 @@ func TestDurableStartsOnce(t *testing.T) {
 	}
 }
 
-// noInformers is a cache.Informers that returns the error of its context.
 type noInformers struct{ cache.Informers }
 
 func (noInformers) GetInformer(

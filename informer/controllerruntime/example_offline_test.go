@@ -20,13 +20,12 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// listOffline runs a manager that starts without an API server if it has run with one before.
 func listOffline(cfg *rest.Config, path string) (names []string, err error) {
 	st, err := store.Open(path, store.Options{})
 	if err != nil {
 		return nil, err
 	}
-	defer st.Close() // closes the store after the manager has stopped
+	defer st.Close() // the manager has stopped before the store is closed
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
 		NewCache:       controllerruntime.NewCache(informer.Options{Store: st, SyncPolicy: informer.Disk}),
 		MapperProvider: controllerruntime.MapperProvider(st),
@@ -40,7 +39,7 @@ func listOffline(cfg *rest.Config, path string) (names []string, err error) {
 	go func() { stopped <- mgr.Start(ctx) }()
 	defer func() { stop(); err = errors.Join(err, <-stopped) }()
 
-	<-mgr.Elected() // closed when the manager's Start has begun
+	<-mgr.Elected() // Elected is closed when the manager's Start has begun
 	var list corev1.PodList
 	if err := mgr.GetClient().List(ctx, &list); err != nil {
 		return nil, err

@@ -22,13 +22,12 @@ import (
 
 var pods = corev1.SchemeGroupVersion.WithResource("pods")
 
-// countPods runs a manager, reads its cache once and stops it.
 func countPods(cfg *rest.Config, path string) (n int, err error) {
 	st, err := store.Open(path, store.Options{})
 	if err != nil {
 		return 0, err
 	}
-	defer st.Close() // closes the store after the manager has stopped
+	defer st.Close() // the manager has stopped before the store is closed
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
 		NewCache: controllerruntime.NewCache(informer.Options{Store: st}), // the line to add to a program
 		Metrics:  server.Options{BindAddress: "0"},
@@ -41,7 +40,7 @@ func countPods(cfg *rest.Config, path string) (n int, err error) {
 	go func() { stopped <- mgr.Start(ctx) }()
 	defer func() { stop(); err = errors.Join(err, <-stopped) }()
 
-	<-mgr.Elected() // closed when the manager's Start has begun
+	<-mgr.Elected() // Elected is closed when the manager's Start has begun
 	var list corev1.PodList
 	if !mgr.GetCache().WaitForCacheSync(ctx) {
 		return 0, ctx.Err()

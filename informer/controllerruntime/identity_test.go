@@ -60,7 +60,6 @@ func metadataOf(gvk schema.GroupVersionKind) *metav1.PartialObjectMetadata {
 	return m
 }
 
-// exhausted is a rate limiter that allows no request.
 type exhausted struct{}
 
 func (exhausted) TryAccept() bool            { return false }
@@ -69,9 +68,8 @@ func (exhausted) Stop()                      {}
 func (exhausted) QPS() float32               { return 0 }
 func (exhausted) Wait(context.Context) error { return errors.New("exhausted") }
 
-// derived makes a cache with opts and its informers for objs. It returns the identities of the collections that the
-// cache derived for them, sorted by their strings. No server runs at the config's address, and requests that are sent
-// fail the test.
+// derived makes a cache with opts and its informers for objs, and returns the sorted identities of their collections. A
+// request that is sent fails the test.
 func derived(t *testing.T, config *rest.Config, opts cache.Options, objs ...client.Object) []entry.Identity {
 	t.Helper()
 	if opts.Mapper == nil {
@@ -99,7 +97,7 @@ func derived(t *testing.T, config *rest.Config, opts cache.Options, objs ...clie
 	c, err := cache.New(config, opts)
 	must(t, err)
 	for _, obj := range objs {
-		// IndexField makes the informer, and does not wait until it has synced.
+		// IndexField makes the informer, and does not wait until the informer has synced.
 		must(t, c.IndexField(t.Context(), obj, "x", func(client.Object) []string { return nil }))
 	}
 	slices.SortFunc(ids, func(a, b entry.Identity) int { return strings.Compare(a.String(), b.String()) })
@@ -110,7 +108,6 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// identity returns the identity of the collection of gvr's typed objects, changed by the functions.
 func identity(gvr schema.GroupVersionResource, change ...func(*entry.Identity)) entry.Identity {
 	id := entry.Identity{GroupVersionResource: gvr, Representation: entry.Typed}
 	for _, c := range change {
@@ -271,8 +268,8 @@ func requirement(key string) labels.Requirement {
 	return *r
 }
 
-// TestNoIdentity checks that the cache refuses an informer if it cannot derive the identity of its collection. The
-// error names the reason, and no request is sent.
+// TestNoIdentity checks that the error names the reason for which no identity can be derived, and that no request is
+// sent.
 func TestNoIdentity(t *testing.T) {
 	config := &rest.Config{Host: "http://127.0.0.1:1/prefix"}
 	httpClient, err := clientFor(config,
@@ -363,10 +360,9 @@ func TestNoIdentity(t *testing.T) {
 	})
 }
 
-// contextless is a ListerWatcher whose methods take no context. The tests never call these methods.
+// contextless is a ListerWatcher whose methods take no context. No test calls these methods.
 type contextless struct{ toolscache.ListerWatcher }
 
-// do sends a request and discards the server's answer.
 func do(c *http.Client, r *http.Request) error {
 	response, err := c.Do(r)
 	if err == nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// fieldIndexLife simulates one process. It makes a cache with a field index named "by", whose function is by, and looks
-// a value up. It returns the number of calls of the index function.
+// fieldIndexLife simulates one process, whose cache has the field index "by". It returns the number of calls of the
+// index function.
 func fieldIndexLife(w *world, by client.IndexerFunc, value, want, wantInA string) int64 {
 	w.Helper()
 	w.create(cache.Options{})

@@ -24,11 +24,10 @@ import (
 	"github.com/larder-dev/larder/internal/fakeapi"
 )
 
-// reconciler records its requests and the results of its reads.
 type reconciler struct {
 	client.Reader
 	mu sync.Mutex
-	// guarded by mu; each request, with the number of pods that the index returns for the node, or with the error
+	// seen has each request, with the number of pods that the index returns for the node, or with the error.
 	seen map[string]bool
 }
 
@@ -99,9 +98,9 @@ func manage(t *testing.T, srv *fakeapi.Server, path string, done func(r *reconci
 	must(t, <-ended)
 }
 
-// TestManager checks reconcilers with a field index, two namespaces and a watch on Secrets' metadata. After a restart
-// nothing is listed, and no reconciler reads a stale state. Objects that were deleted while the manager was down are
-// not reconciled, as with controller-runtime's own cache: controllers add their handlers to informers that have synced.
+// TestManager checks that a restarted manager lists nothing, and that no reconciler reads a stale state. As with
+// controller-runtime's own cache, objects that were deleted meanwhile are not reconciled: controllers add their
+// handlers to informers that have synced.
 func TestManager(t *testing.T) {
 	srv, path := startServer(t), storePath(t)
 	expect := func(want ...string) func(*reconciler) bool {
@@ -127,7 +126,6 @@ func TestManager(t *testing.T) {
 	}
 }
 
-// TestTwoClusters checks a manager with a second cluster.Cluster. The two clusters have separate stores.
 func TestTwoClusters(t *testing.T) {
 	var infos []string
 	for _, label := range []string{"one", "two"} {

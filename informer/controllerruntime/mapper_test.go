@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// TestAsApiutil checks that Larder's RESTMapper returns the same as controller-runtime's apiutil RESTMapper. It asks
-// both with a server, and then, without a server, what both already know.
+// TestAsApiutil checks that Larder's RESTMapper returns the same as controller-runtime's apiutil RESTMapper, first with
+// a server and then without one.
 func TestAsApiutil(t *testing.T) {
 	srv := startServer(t)
 	httpClient, err := rest.HTTPClientFor(srv.Config())
@@ -24,8 +24,8 @@ func TestAsApiutil(t *testing.T) {
 	theirs, err := apiutil.NewDynamicRESTMapper(srv.Config(), httpClient)
 	must(t, err)
 
-	// Queries with an empty group come last. apiutil's RESTMapper knows only the groups of earlier queries, and an
-	// empty group matches any of these.
+	// Queries with an empty group come last. apiutil's RESTMapper knows only the groups of earlier queries, and an empty
+	// group matches any of these.
 	var queries []func(m meta.RESTMapper) (any, error)
 	for _, gvr := range []schema.GroupVersionResource{
 		pods, nodes, deployments, widgets, secrets,
@@ -62,7 +62,7 @@ func TestAsApiutil(t *testing.T) {
 			want, wantErr := query(theirs)
 			got, err := query(ours)
 			switch {
-			// without a server nothing is compared, because both mappers would send a request
+			// Without a server, both mappers would send a request for an unknown kind.
 			case !online && wantErr != nil:
 			case !reflect.DeepEqual(got, want):
 				t.Errorf("query %d, online %t: %v, want %v", i, online, got, want)

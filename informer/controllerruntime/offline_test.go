@@ -32,11 +32,10 @@ import (
 
 var configMaps = corev1.SchemeGroupVersion.WithResource("configmaps")
 
-// deputy is a reconciler of Deployments. It reads Deployments, pods by an index, and Secrets' metadata from the cache.
 type deputy struct {
 	client.Reader
 	mu   sync.Mutex
-	seen map[string]bool // recorded results of reconciles; guarded by mu
+	seen map[string]bool
 }
 
 func (d *deputy) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
@@ -59,7 +58,6 @@ func (d *deputy) Reconcile(ctx context.Context, request reconcile.Request) (reco
 	return reconcile.Result{}, nil
 }
 
-// lacks returns the lines of want that the reconciler has not recorded.
 func (d *deputy) lacks(want ...string) []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -116,7 +114,6 @@ func startOffline(t *testing.T, srv *fakeapi.Server, path string) *offlineManage
 	}}
 }
 
-// reconciles waits until the manager's reconciler has recorded the lines.
 func (m *offlineManager) reconciles(want ...string) {
 	m.Helper()
 	deadline := time.Now().Add(50 * time.Second)
@@ -130,7 +127,6 @@ func (m *offlineManager) reconciles(want ...string) {
 	}
 }
 
-// ownedBy returns a ConfigMap that is owned by a Deployment.
 func ownedBy(namespace, name, deployment string) *corev1.ConfigMap {
 	c := &corev1.ConfigMap{ObjectMeta: objectMeta(namespace, name, nil)}
 	c.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: deployment, UID: "uid",
@@ -138,9 +134,9 @@ func ownedBy(namespace, name, deployment string) *corev1.ConfigMap {
 	return c
 }
 
-// TestManagerOffline checks that a manager that has run once starts without an API server. It reconciles the stored
-// objects, including requests by owner references. When the server is back, the changes are reconciled too. Nothing is
-// listed if the server still has the events since then; otherwise each stored collection is listed once.
+// TestManagerOffline checks that a manager that has run once starts without an API server and reconciles the stored
+// objects, also by owner references. When the server is back, nothing is listed if it still has the events since then;
+// otherwise each stored collection is listed once.
 func TestManagerOffline(t *testing.T) {
 	for _, kept := range []bool{true, false} {
 		t.Run(fmt.Sprintf("history kept %t", kept), func(t *testing.T) {
@@ -175,7 +171,7 @@ func TestManagerOffline(t *testing.T) {
 			})
 			want := 0
 			if !kept {
-				want = 8 // lists of four kinds in two namespaces
+				want = 8 // four kinds in two namespaces are listed
 			}
 			m.eventually("the lists", func() bool { return len(listsBegun(t, srv)) >= want })
 			m.stop()
@@ -210,8 +206,7 @@ func listsBegun(t *testing.T, srv *fakeapi.Server) map[string]int {
 	return lists
 }
 
-// TestUnknownKindOffline checks a cache whose server is unreachable. An unknown kind is not reported as missing, and
-// reads of other kinds continue. The informer of a known kind that was never listed waits.
+// TestUnknownKindOffline checks that an unknown kind is not reported as missing while the server is unreachable.
 func TestUnknownKindOffline(t *testing.T) {
 	srv, path := startServer(t), storePath(t)
 	m := startOffline(t, srv, path)
@@ -226,7 +221,7 @@ func TestUnknownKindOffline(t *testing.T) {
 	if _, err := m.GetCache().GetInformer(m.ctx, unknown); !errors.Is(err, mapper.ErrUnreachable) {
 		t.Errorf("a kind that nobody knows: %v", err)
 	}
-	// The informer of a kind that has never been listed is made, and waits.
+	// The informer of a known kind that was never listed waits for the server.
 	ctx, cancel := context.WithTimeout(m.ctx, 50*time.Millisecond)
 	defer cancel()
 	if err := m.GetCache().Get(ctx, client.ObjectKey{Namespace: "a", Name: "w-1"},

@@ -14,8 +14,7 @@ import (
 	"github.com/larder-dev/larder/store/query"
 )
 
-// TestReaderOfTheCachesInformer checks two ways to read a cache. Informer.Reader, which selects objects in the store,
-// returns the same as the cache's List, which reads all objects first.
+// TestReaderOfTheCachesInformer checks that Informer.Reader returns the same as the cache's List.
 func TestReaderOfTheCachesInformer(t *testing.T) {
 	st, closeStore := openStore(t, storePath(t))
 	defer closeStore()

@@ -56,8 +56,7 @@ func TestRefusedOptions(t *testing.T) {
 	}
 }
 
-// TestTransformNeedsVersion checks that NewCache refuses a transform without a TransformVersion if objects are stored.
-// Issue 37.
+// TestTransformNeedsVersion cites issue 37.
 func TestTransformNeedsVersion(t *testing.T) {
 	st, _ := openStore(t, storePath(t))
 	strip := cache.TransformStripManagedFields()
@@ -78,7 +77,6 @@ func TestTransformNeedsVersion(t *testing.T) {
 	}
 }
 
-// TestConfigErrors checks that NewCache fails with an invalid configuration, as cache.New does.
 func TestConfigErrors(t *testing.T) {
 	for _, config := range []*rest.Config{nil, {Host: "http://\x00"},
 		{Host: "h", TLSClientConfig: rest.TLSClientConfig{CAData: []byte("x")}}} {
@@ -99,8 +97,8 @@ func (m strangeMapper) RESTMapping(gk schema.GroupKind, versions ...string) (*me
 	return mapping, err
 }
 
-// TestRefusedIdentity checks a kind that the cache refuses. All methods fail for it with the reason, and other kinds
-// are not affected.
+// TestRefusedIdentity checks that all methods of the cache fail with the reason for a refused kind, and that other
+// kinds are not affected.
 func TestRefusedIdentity(t *testing.T) {
 	w := newWorld(t, startServer(t), persistent(t))
 	w.create(cache.Options{Mapper: strangeMapper{staticMapper()}})
@@ -124,8 +122,8 @@ func TestRefusedIdentity(t *testing.T) {
 	}
 }
 
-// TestOneStoreForTwoCaches checks that two caches on one store share the informers of the kinds that both read, and
-// that the second cache continues when the first has stopped. Issue 38.
+// TestOneStoreForTwoCaches checks that the second cache continues with the shared informers when the first has stopped.
+// Issue 38.
 func TestOneStoreForTwoCaches(t *testing.T) {
 	t.Parallel()
 	srv := startServer(t)
@@ -140,7 +138,7 @@ func TestOneStoreForTwoCaches(t *testing.T) {
 			t.Error(got)
 		}
 	}
-	// the watch begins after the sync
+	// The watch begins after the sync.
 	second.eventually("the watch", func() bool { return srv.Counts(pods).Watches > 0 })
 	if got := srv.Counts(pods); got.Lists != 1 || got.Watches != 1 {
 		t.Errorf("%+v", got)
@@ -158,8 +156,8 @@ func TestOneStoreForTwoCaches(t *testing.T) {
 	}
 }
 
-// TestTwoCachesWithOtherOptions checks two caches with different options on one store. The second cache is refused the
-// collections that the first has open. The error names the option and the remedy.
+// TestTwoCachesWithOtherOptions checks that the error names the option in which two caches on one store differ, and the
+// remedy.
 func TestTwoCachesWithOtherOptions(t *testing.T) {
 	t.Parallel()
 	srv := startServer(t)
@@ -190,8 +188,8 @@ func TestTwoCachesWithOtherOptions(t *testing.T) {
 	}
 }
 
-// TestTwoClustersOneKind checks two caches for two clusters on one store. The second receives no objects of a
-// collection that the first fills from its own cluster.
+// TestTwoClustersOneKind checks that a cache receives no objects of a collection that another cache on the store fills
+// from another cluster.
 func TestTwoClustersOneKind(t *testing.T) {
 	t.Parallel()
 	newCache := persistent(t)
@@ -213,8 +211,8 @@ func TestTwoClustersOneKind(t *testing.T) {
 	}
 }
 
-// TestOneStoreForTwoClusters checks two caches for two clusters on one store. The second is refused when it connects,
-// even if the two share no kind, because addresses do not identify clusters.
+// TestOneStoreForTwoClusters checks that the second cache is refused when it connects, even if the two caches share no
+// kind, because addresses do not identify clusters.
 func TestOneStoreForTwoClusters(t *testing.T) {
 	t.Parallel()
 	newCache := persistent(t)
@@ -230,7 +228,7 @@ func TestOneStoreForTwoClusters(t *testing.T) {
 		default:
 		}
 	}})
-	second.run() // the cache runs, and has no informers yet
+	second.run()
 	inf, err := second.GetInformer(second.ctx, &corev1.Node{}, cache.BlockUntilSynced(false))
 	must(t, err)
 	select {
@@ -254,7 +252,6 @@ func TestOneStoreForTwoClusters(t *testing.T) {
 	}
 }
 
-// TestClosedStore checks that the errors of a cache name the reason if its store was closed too early.
 func TestClosedStore(t *testing.T) {
 	st, closeStore := openStore(t, storePath(t))
 	w := newWorld(t, startServer(t), NewCache(on(t, st)))

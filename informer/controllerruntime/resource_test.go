@@ -7,7 +7,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 )
 
-// TestResource checks that the kind and scope of its resource are stored with a collection, for the command line.
+// TestResource checks the kind and scope that are stored for the command line.
 func TestResource(t *testing.T) {
 	st, _ := openStore(t, storePath(t))
 	w := newWorld(t, startServer(t), NewCache(on(t, st)))

@@ -23,8 +23,7 @@ import (
 	"github.com/larder-dev/larder/internal/testresidency"
 )
 
-// life simulates one process. It starts a cache with these options on the store file at path, with informers for objs,
-// calls fn, and stops the cache.
+// life simulates one process: a cache on the store file at path, with informers for objs, that stops when fn returns.
 func life(
 	t *testing.T, srv *fakeapi.Server, path string, o informer.Options, opts cache.Options, objs []client.Object,
 	fn func(w *world, seen *events),
@@ -47,7 +46,7 @@ func life(
 	closeStore()
 }
 
-// TestRestart checks that a new process with the same cache options lists nothing, for typed, unstructured and metadata
+// TestRestart checks that a new process with equal cache options lists nothing, for typed, unstructured and metadata
 // objects, and for several scopes of the cache. Its handlers receive the stored objects, and the changes and deletes
 // since the first process.
 func TestRestart(t *testing.T) {
@@ -90,8 +89,8 @@ func TestRestart(t *testing.T) {
 			must(t, srv.Load(pods, newPod("a", "new", nil, "node-x")))
 			annotate(t, srv, pods, "a/pod-1", "changed")
 			if c.opts.DefaultEnableWatchBookmarks == nil {
-				// As in any cluster, another object was written later. So a watch that matches none of the objects
-				// above gets a bookmark.
+				// In any cluster another object is written later, so a watch that matches none of the objects above gets a
+				// bookmark.
 				annotate(t, srv, nodes, "/node-x", "changed")
 			}
 			srv.ResetCounts()
@@ -121,8 +120,8 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestThreeFormsInOneFile checks that structured, unstructured and metadata informers on one kind, in two namespaces,
-// are six collections, and that a restart with all of them lists nothing.
+// TestThreeFormsInOneFile checks that three forms of one kind, in two namespaces, are six collections, and that a
+// restart with all of them lists nothing.
 func TestThreeFormsInOneFile(t *testing.T) {
 	srv, path := startServer(t), storePath(t)
 	opts := cache.Options{DefaultNamespaces: map[string]cache.Config{"a": {}, "b": {}}}
@@ -162,8 +161,8 @@ func TestThreeFormsInOneFile(t *testing.T) {
 	}
 }
 
-// TestRemovedAndBack checks an informer that is made after RemoveInformer for the same kind. It resumes the collection
-// of the removed informer, repeatedly, even if a handler of the removed informer never returns.
+// TestRemovedAndBack checks that an informer made after RemoveInformer resumes the removed informer's collection, even
+// if a handler of the removed informer never returns.
 func TestRemovedAndBack(t *testing.T) {
 	srv := startServer(t)
 	w := newWorld(t, srv, persistent(t))
@@ -190,13 +189,13 @@ func TestRemovedAndBack(t *testing.T) {
 	}
 }
 
-// TestLookUpsBesideASelector checks requests for single objects by name, which an informer makes if the server does not
-// support metadata. The cache's own field selector does not replace the field selector of these requests.
+// TestLookUpsBesideASelector checks that the cache's own field selector does not replace the field selector of look-ups
+// by name, which an informer makes if the server does not support metadata.
 func TestLookUpsBesideASelector(t *testing.T) {
 	srv, path := startServer(t), storePath(t)
 	opts := cache.Options{DefaultNamespaces: map[string]cache.Config{"a": {}, cache.AllNamespaces: {}}}
 	life(t, srv, path, informer.Options{}, opts, []client.Object{&corev1.Pod{}}, func(*world, *events) {})
-	annotate(t, srv, pods, "a/pod-0", "changed") // without changes the informer makes no requests for single objects
+	annotate(t, srv, pods, "a/pod-0", "changed") // without changes the informer makes no look-ups
 	annotate(t, srv, pods, "d/pod-7", "changed")
 	annotate(t, srv, nodes, "/node-x", "changed")
 	srv.ResetCounts()
@@ -222,7 +221,6 @@ func TestLookUpsBesideASelector(t *testing.T) {
 	}
 }
 
-// TestUndecoded checks that objects are stored in the bytes that the server sent, for any Go type.
 func TestUndecoded(t *testing.T) {
 	objs := []client.Object{&corev1.Pod{}, metadataOf(podKind), unstructuredOf(podKind), metadataOf(widgetKind)}
 	life(t, startServer(t), storePath(t), informer.Options{}, cache.Options{}, objs, func(w *world, _ *events) {
@@ -236,7 +234,6 @@ func TestUndecoded(t *testing.T) {
 	})
 }
 
-// TestSecrets checks that Secrets, and their metadata, are in memory only unless PersistSecrets is set.
 func TestSecrets(t *testing.T) {
 	objs := []client.Object{&corev1.Secret{}, metadataOf(secretKind), unstructuredOf(secretKind)}
 	for _, persist := range []bool{false, true} {
@@ -269,7 +266,6 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
-// TestTransformVersion checks that after a change of TransformVersion all stored objects are replaced before the sync.
 func TestTransformVersion(t *testing.T) {
 	srv, path := startServer(t), storePath(t)
 	for _, version := range []string{"one", "one", "two"} {
@@ -289,7 +285,7 @@ func TestTransformVersion(t *testing.T) {
 	}
 }
 
-// TestBelowAPath checks a cache on an API server behind a proxy with a path prefix, as in Rancher.
+// TestBelowAPath checks an API server behind a proxy with a path prefix, as in Rancher.
 func TestBelowAPath(t *testing.T) {
 	const prefix = "/k8s/clusters/c-1"
 	srv := startServer(t)
@@ -335,8 +331,6 @@ func TestBelowAPath(t *testing.T) {
 	}
 }
 
-// TestWatchErrors checks that DefaultWatchErrorHandler receives the errors that interrupt the informers, and that the
-// cache then continues without a relist.
 func TestWatchErrors(t *testing.T) {
 	srv := startServer(t)
 	errs := make(chan error, 100)
@@ -367,8 +361,8 @@ func TestWatchErrors(t *testing.T) {
 	}
 }
 
-// TestListsDoNotAddUp checks that repeated lists into one object contain each object once, before and after a restart.
-// controller-runtime's cache of several namespaces once appended to it (kubernetes-sigs/controller-runtime#3194).
+// TestListsDoNotAddUp checks that repeated lists into one object contain each object once
+// (kubernetes-sigs/controller-runtime#3194).
 func TestListsDoNotAddUp(t *testing.T) {
 	srv, path := startServer(t), storePath(t)
 	opts := cache.Options{DefaultNamespaces: map[string]cache.Config{"a": {}, "b": {}}}

@@ -10,7 +10,6 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// fakeTransport is an http.RoundTripper that answers with 200. It records the query and calls of CloseIdleConnections.
 type fakeTransport struct {
 	query  string
 	closed bool
@@ -23,7 +22,7 @@ func (f *fakeTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func (f *fakeTransport) CloseIdleConnections() { f.closed = true }
 
-// TestHTTPClient checks that clientFor copies the given client, does not change it, and passes CloseIdleConnections on.
+// TestHTTPClient checks that clientFor does not change the given client, and passes CloseIdleConnections on.
 func TestHTTPClient(t *testing.T) {
 	next := &fakeTransport{}
 	given := http.Client{Timeout: time.Minute, Transport: next}
@@ -80,8 +79,7 @@ func TestNarrow(t *testing.T) {
 	}
 }
 
-// TestLimiter checks the rate limiter of the cache's client. A request that is sent waits for it. A request that is
-// only recorded, to derive its path and query, does not.
+// TestLimiter checks that a request that is captured instead of sent does not wait for the rate limiter.
 func TestLimiter(t *testing.T) {
 	l := limiter{exhausted{}}
 	if l.Wait(t.Context()) == nil {

@@ -35,8 +35,8 @@ var (
 	secretKind = corev1.SchemeGroupVersion.WithKind("Secret")
 )
 
-// startServer returns a running API server with eight pods in the namespaces a to d, two nodes, a deployment, a secret
-// and two widgets. All servers have the same objects: UIDs, times and resourceVersions are not random.
+// startServer returns an API server with eight pods in the namespaces a to d, two nodes, a deployment, a secret and two
+// widgets. UIDs, times and resourceVersions are not random, so all servers have equal objects.
 func startServer(t *testing.T) *fakeapi.Server {
 	t.Helper()
 	srv := fakeapi.New(fakeapi.Options{Resources: []fakeapi.Resource{{
@@ -96,7 +96,7 @@ type world struct {
 
 	ctx     context.Context
 	cancel  context.CancelFunc
-	stopped chan struct{} // closed when the cache's Start has returned
+	stopped chan struct{} // stopped is closed when the cache's Start has returned
 }
 
 // newWorld returns a world whose cache will be made by newCache. The caller must call create, and may then call run.
@@ -120,7 +120,7 @@ func (w *world) create(opts cache.Options) {
 	w.Cache = c
 }
 
-// run starts the cache and waits until it has synced. The cache is stopped when the test ends.
+// run starts the cache and waits until it has synced. The end of the test stops the cache.
 func (w *world) run() {
 	w.Helper()
 	ctx, cancel := context.WithCancel(w.ctx)
@@ -144,7 +144,6 @@ func (w *world) stop() {
 	<-w.stopped
 }
 
-// eventually waits until done returns true, and otherwise fails the test.
 func (w *world) eventually(what string, done func() bool) {
 	w.Helper()
 	for !done() {
@@ -191,7 +190,6 @@ func eachItem(t *testing.T, list client.ObjectList, fn func(client.Object)) {
 	}))
 }
 
-// events is an informer's handler that records its calls.
 type events struct {
 	mu    sync.Mutex
 	lines []string
@@ -234,7 +232,6 @@ func (e *events) len() int {
 	return len(e.lines)
 }
 
-// annotate updates an object on the server by setting an annotation.
 func annotate(t *testing.T, srv *fakeapi.Server, gvr schema.GroupVersionResource, key, note string) {
 	t.Helper()
 	for _, obj := range srv.List(gvr) {
@@ -272,14 +269,12 @@ func openStore(t *testing.T, path string) (st *store.Store, closeIt func()) {
 
 func storePath(t *testing.T) string { return filepath.Join(t.TempDir(), "larder.db") }
 
-// persistent returns a constructor of Larder's cache on a store in a temporary directory.
 func persistent(t *testing.T) cache.NewCacheFunc {
 	st, _ := openStore(t, storePath(t))
 	return NewCache(on(t, st))
 }
 
-// on returns options with the store. Their residency, that is, which decoded objects stay in memory, is chosen for the
-// whole test run.
+// on returns options with the store. One residency is chosen for the whole test run.
 func on(t *testing.T, st *store.Store) informer.Options {
 	t.Helper()
 	return informer.Options{Store: st, Residency: testresidency.Of(t), TransformVersion: informer.Unversioned}
