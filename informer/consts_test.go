@@ -13,7 +13,7 @@ const (
 	openAPIEvery   = time.Hour        // openAPIEvery is the interval between two reads of the schema's hash
 	openAPIJitter  = 10 * time.Minute // openAPIJitter is the maximum delay of the list that follows a changed schema
 	auditPage      = 500              // auditPage is the number of objects in a page of an audit
-	backlogObjects = 500              // backlogObjects is the number of stored objects that a handler's queue reads at a time
+	backlogObjects = 500              // backlogObjects is the number of stored objects in a page of a handler's replay
 	mergeThreshold = 1024             // mergeThreshold is the number of queued calls from which on updates merge
 	crashPause     = time.Second      // crashPause is the pause of a handler after a panic
 	lagInterval    = 10 * time.Minute // lagInterval is the minimum time between two log lines about a slow handler

@@ -15,17 +15,18 @@ import (
 // config configures the compared informers and their servers.
 type config struct {
 	resync time.Duration
-	// kind of transform: none, mark (marks objects), or fail (marks objects, and fails for poisoned values)
+	// transform is the kind of transform: none, mark (marks objects), or fail (marks objects, and fails for poisoned
+	// values).
 	transform            string
 	oldErrorHandler      bool
-	watchList            bool // the server of client-go's informer supports sendInitialEvents
-	onDisk               bool // our informer has a store file, and can be restarted
+	watchList            bool // watchList is true if client-go's server supports sendInitialEvents
+	onDisk               bool // onDisk is true if our informer has a store file, and can be restarted
 	residency            store.Residency
 	commitInterval       time.Duration
 	pageSize             int64
 	listDelay, pageDelay time.Duration
 	index                bool
-	// content type of the HTTP answers that our informer decodes itself; "" if its server passes Go objects
+	// contentType is the type of the HTTP answers that our informer decodes itself; "" if its server passes Go objects.
 	contentType string
 }
 
@@ -44,7 +45,6 @@ func (c config) indexers() cache.Indexers {
 	return cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
 }
 
-// transformer returns the configured transform function; nil if there is none.
 func (c config) transformer() cache.TransformFunc {
 	if c.transform == "none" {
 		return nil
@@ -70,17 +70,16 @@ func byValue(name string) cache.Indexers {
 	}}
 }
 
-// op is one step of a script.
 type op struct {
 	do     string
 	key    string
 	value  string
 	n      int
 	d      time.Duration
-	verb   string // verb of the requests that fail in this step
-	how    string // name of a fault of the server
+	verb   string // verb is the verb of the requests that fail in this step
+	how    string // how names a fault of the server
 	spec   handlerSpec
-	racing bool // the next step follows at once, without waiting until all goroutines are blocked
+	racing bool // racing means that the next step follows without waiting until all goroutines are blocked
 }
 
 func (o op) String() string {
@@ -115,7 +114,6 @@ func (o op) String() string {
 	return s
 }
 
-// script is a configuration and the steps, generated from a seed.
 type script struct {
 	seed   uint64
 	config config

@@ -27,19 +27,19 @@ type side struct {
 	w    *world
 	f    *front
 	inf  cache.SharedIndexInformer
-	mine *informer.Informer // our informer; nil on client-go's side
+	mine *informer.Informer // mine is our informer; nil on client-go's side
 	taps []*tap
 
 	runs   int
 	cancel context.CancelFunc
-	done   chan struct{} // closed when Run has returned
+	done   chan struct{} // done is closed when Run has returned
 
 	mu       sync.Mutex
-	reported []int         // guarded by mu; ids of the server's errors that the watch error handler received
-	others   []string      // guarded by mu; texts of other errors that the watch error handler received
-	syncedAt time.Duration // guarded by mu; time of the sync since the script began; -1 before the sync
-	endedAt  time.Duration // guarded by mu; time since the script began when Run returned
-	warned   int           // guarded by mu; how often the informer refused a second call of Run
+	reported []int         // reported has the ids of the server's errors that the watch error handler received
+	others   []string      // others has the texts of other errors that the watch error handler received
+	syncedAt time.Duration // syncedAt is the time from the script's start to the sync; -1 before the sync
+	endedAt  time.Duration // endedAt is the time from the script's start to the return of Run
+	warned   int           // warned counts the refused second calls of Run
 }
 
 // open makes the informer. Our informer uses the store st, or memory if st is nil.
@@ -101,7 +101,7 @@ func (s *side) report(r *cache.Reflector, err error) {
 	s.others = append(s.others, err.Error())
 }
 
-// start runs the informer. Further calls of start try to run the same informer a second time.
+// start runs the informer. Further calls of start try to run the informer a second time.
 func (s *side) start() {
 	s.runs++
 	if s.runs > 1 {
@@ -128,14 +128,12 @@ func (s *side) start() {
 	}(s.inf.HasSyncedChecker().Done(), s.done)
 }
 
-// add registers a handler with the informer, and returns the informer's error.
 func (s *side) add(spec handlerSpec) error {
 	p := newTap(s.w, spec)
 	s.taps = append(s.taps, p)
 	return p.register(s.inf)
 }
 
-// ended reports whether Run has returned.
 func (s *side) ended() bool {
 	select {
 	case <-s.done:
@@ -145,7 +143,6 @@ func (s *side) ended() bool {
 	}
 }
 
-// stored describes the informer's stored objects, sorted by key.
 func (s *side) stored() (out []string) {
 	for _, obj := range s.inf.GetStore().List() {
 		out = append(out, describeFully(obj))
@@ -154,7 +151,6 @@ func (s *side) stored() (out []string) {
 	return out
 }
 
-// lookups returns the results of looking up every value in every index.
 func (s *side) lookups() (out []string) {
 	ix := s.inf.GetIndexer()
 	for name := range ix.GetIndexers() {
@@ -198,12 +194,11 @@ func (s *side) observe() (out []string) {
 	return out
 }
 
-// counting returns a logger that counts the informer's warnings about a second call of Run.
 func (s *side) counting() logr.Logger {
 	return logr.New(countSink{s})
 }
 
-// countSink is a log sink that counts warnings in side.warned.
+// countSink is a log sink that counts, in side.warned, the warnings about a second call of Run.
 type countSink struct{ s *side }
 
 func (countSink) Init(logr.RuntimeInfo) {}

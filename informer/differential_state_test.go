@@ -11,7 +11,6 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 )
 
-// compareObjects compares every field of every stored object of the two informers.
 func (r *runner) compareObjects() {
 	var all [2][]*corev1.Pod
 	for n, s := range r.sides {
@@ -46,8 +45,7 @@ func (r *runner) compareVersions() {
 	compare("after a bookmark")
 }
 
-// compareErrors checks that each informer's watch error handler received the errors that the informer's server
-// returned.
+// compareErrors checks that each informer's watch error handler received the errors of the informer's server.
 func (r *runner) compareErrors() {
 	for n, s := range r.sides {
 		r.w.mu.Lock()
@@ -100,7 +98,7 @@ func expectedErrors(met []handed, clientGo, beside bool) (want, maybe []int) {
 		case h.verb == "event", h.verb == "watchlist":
 		case h.verb == "watch" && (h.how == "refused" || h.how == "429"):
 		case h.verb == "list" && h.how == "410":
-			// client-go lists again at once, and reports this error only if the second list fails too
+			// client-go lists again, and reports this error only if the second list fails too.
 			maybe = append(maybe, h.id)
 		default:
 			want = append(want, h.id)

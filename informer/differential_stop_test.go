@@ -59,13 +59,13 @@ func (r *runner) total() (n int) {
 	return n
 }
 
-// restart ends both informers and makes new ones with the same handlers, as a new process would. Our informer keeps its
+// restart ends both informers and makes new ones with their handlers, as a new process would. Our informer keeps its
 // file.
 func (r *runner) restart(o op) {
 	if r.st == nil || r.sides[0].runs == 0 || r.sides[0].ended() {
 		return
 	}
-	// the file still holds older states of the pods that the transform refuses
+	// The file still holds older states of the pods that the transform refuses.
 	poisoned := maps.Clone(r.evidence().poisoned)
 	r.stop(o)
 	r.close()
@@ -87,7 +87,6 @@ func (r *runner) restart(o op) {
 	}
 }
 
-// close checks the integrity of our informer's store file, and closes it.
 func (r *runner) close() {
 	if r.st == nil {
 		return
@@ -101,7 +100,6 @@ func (r *runner) close() {
 	r.st = nil
 }
 
-// end ends the informers that still run.
 func (r *runner) end() {
 	r.unblock()
 	r.mutate.restore(r.sides[0].mine)

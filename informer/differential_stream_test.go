@@ -8,19 +8,18 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// diffStream is one watch on a front, the test's server. It consists of an unbounded buffer, and a goroutine that sends
-// its events.
+// diffStream is one watch on a front, the test's server. Its buffer is unbounded, and a goroutine sends its events.
 type diffStream struct {
 	f      *front
 	result chan watch.Event
-	done   chan struct{} // closed to drop the events that are still buffered
+	done   chan struct{} // done is closed to drop the buffered events
 	wake   chan struct{}
 	once   sync.Once
 
 	mu     sync.Mutex
-	events []watch.Event // guarded by mu; events that were not sent yet
-	last   bool          // guarded by mu; the watch ends after the buffered events
-	failed handed        // guarded by mu; the error that is sent as the watch's last event
+	events []watch.Event
+	last   bool   // last means that the watch ends after the buffered events
+	failed handed // failed is the error that is sent as the watch's last event
 }
 
 func newDiffStream(f *front) *diffStream {
@@ -72,7 +71,6 @@ func (s *diffStream) run() {
 	}
 }
 
-// delivered is called for each event that the client has received. It records an error event.
 func (s *diffStream) delivered(e watch.Event) {
 	if e.Type != watch.Error {
 		return
@@ -110,7 +108,7 @@ func (s *diffStream) expire(timeout time.Duration) {
 			s.f.w.mu.Lock()
 			s.endLocked(true)
 			s.f.w.mu.Unlock()
-			<-s.done // wait until the client stops the watch
+			<-s.done // the client has not stopped the watch yet
 		}
 	}()
 }
@@ -128,7 +126,6 @@ func (s *diffStream) endLocked(inOrder bool) {
 	s.poke()
 }
 
-// failLocked sends an error event, which ends the watch.
 func (s *diffStream) failLocked(how string) {
 	s.f.errors++
 	s.mu.Lock()

@@ -14,9 +14,9 @@ import (
 // call is one call of a handler's method, with descriptions of the objects passed to it.
 type call struct {
 	at       time.Duration
-	typ      string // method: add, update, delete, or gone for a delete with a tombstone
+	typ      string // typ is the method: add, update, delete, or gone for a delete with a tombstone
 	key      string
-	old, new string // states of the object; old is also the deleted object, or a tombstone's last state
+	old, new string // old is also the deleted object, or a tombstone's last state
 	initial  bool
 }
 
@@ -45,16 +45,14 @@ func (c call) untimed() string {
 // repeats reports whether the call is an update with two equal objects, from a resync or a repeated list.
 func (c call) repeats() bool { return c.typ == "update" && c.old == c.new }
 
-// handlerSpec describes a handler and its registration.
 type handlerSpec struct {
-	kind   string        // kind of handler: full, funcs, pointer, detailed, adds, filter
-	how    string        // method of registration: plain, period, options
-	period time.Duration // resync period if how is period or options
-	slow   string        // key of the object about which calls are slow; "" if none are
-	panics bool          // calls panic if the object's value is marked for panics
+	kind   string        // kind is the kind of handler: full, funcs, pointer, detailed, adds, filter
+	how    string        // how is the method of registration: plain, period, options
+	period time.Duration // period is the resync period if how is period or options
+	slow   string        // slow is the key of the object about which calls are slow; "" if none are
+	panics bool          // panics means that calls panic if the object's value is marked for panics
 }
 
-// slowness is the duration of slow calls.
 const slowness = 1700 * time.Millisecond
 
 func (h handlerSpec) String() string {
@@ -71,30 +69,30 @@ func (h handlerSpec) String() string {
 	return s
 }
 
-// tap is a handler that records its calls. Its spec says whether calls are slow or panic.
+// tap is a handler that keeps its calls. Its spec says whether calls are slow or panic.
 type tap struct {
 	spec handlerSpec
 	w    *world
-	reg  cache.ResourceEventHandlerRegistration // registration of the handler; nil if the informer refused it
+	reg  cache.ResourceEventHandlerRegistration // reg is nil if the informer refused the handler
 	// removed is true once the handler was removed, after which it must get no calls.
 	removed bool
 	walk    walk
 	// uncertain is true if only the timing of events decides whether the registration has synced.
 	uncertain bool
-	merged    int // number of merged updates in our informer's last status of this handler
+	merged    int // merged counts the merged updates in our informer's last status of this handler
 
 	mu        sync.Mutex
-	calls     []call        // guarded by mu; calls since the last take
-	total     int           // guarded by mu; number of all calls
-	news      int           // guarded by mu; number of calls that report a new state
-	panicked  int           // guarded by mu; number of calls that panicked
-	busy      bool          // guarded by mu; a call is in progress
-	repeating bool          // guarded by mu; the current or last call reports no new state
-	held      bool          // guarded by mu; calls were blocked since the last take
-	tooLate   bool          // guarded by mu; a call for an initial object came after the registration had synced
-	synced    func() bool   // guarded by mu; the registration's HasSynced
-	gate      chan struct{} // guarded by mu; calls block until this channel is closed; nil if they do not block
-	logs      []string      // guarded by mu; lines logged with the handler's logger
+	calls     []call // calls are the calls since the last take
+	total     int
+	news      int // news counts the calls that report a new state
+	panicked  int
+	busy      bool // busy means that a call is in progress
+	repeating bool // repeating means that the current or last call reports no new state
+	held      bool // held means that calls were blocked since the last take
+	tooLate   bool // tooLate means that a call for an initial object came after the registration's sync
+	synced    func() bool
+	gate      chan struct{} // gate blocks calls until it is closed; nil if calls do not block
+	logs      []string
 }
 
 func newTap(w *world, spec handlerSpec) *tap { return &tap{w: w, spec: spec, walk: newWalk()} }
@@ -120,7 +118,6 @@ func (p *tap) OnDelete(obj any) {
 	p.note(c)
 }
 
-// note records a call, and blocks, sleeps or panics as the handler's spec says.
 func (p *tap) note(c call) {
 	c.at = p.w.now()
 	p.mu.Lock()
@@ -161,14 +158,12 @@ func (p *tap) take() (calls []call, held bool) {
 	return calls, held
 }
 
-// made returns the number of calls since the last take.
 func (p *tap) made() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.calls)
 }
 
-// idle reports whether the handler is in no call.
 func (p *tap) idle() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -182,7 +177,6 @@ func (p *tap) resyncing() bool {
 	return p.busy && p.repeating
 }
 
-// block makes new calls of the handler wait until unblock.
 func (p *tap) block() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -200,7 +194,6 @@ func (p *tap) unblock() {
 	}
 }
 
-// handler returns the ResourceEventHandler of the kind that the spec names.
 func (p *tap) handler() cache.ResourceEventHandler {
 	funcs := cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) { p.OnAdd(obj, false) }, UpdateFunc: p.OnUpdate, DeleteFunc: p.OnDelete,
@@ -239,7 +232,6 @@ func evenValue(obj any) bool {
 	return value != "" && (value[len(value)-1]-'0')%2 == 0
 }
 
-// register registers the handler with the informer.
 func (p *tap) register(inf cache.SharedIndexInformer) (err error) {
 	switch p.spec.how {
 	case "period":

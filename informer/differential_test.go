@@ -73,7 +73,6 @@ func TestDifferential(t *testing.T) {
 	}
 }
 
-// diffWorkers is the number of scripts that run in parallel.
 const diffWorkers = 2
 
 // runScripts runs n scripts and sums their coverage counts. It shrinks and prints the first failing script.

@@ -17,7 +17,6 @@ type track struct {
 	steps  []string // steps[n] is the handler call for the change from states[n-1] to states[n]
 }
 
-// paths returns the history of each pod, by key.
 func (w *world) paths(transform func(any) (any, error)) map[string]*track {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -62,13 +61,13 @@ const unfinished = " and knows"
 
 // licence says which of a pod's states the calls of a handler may skip.
 type licence struct {
-	lists []int // the handler's informer has listed at these resourceVersions, which skips the states between
-	fold  bool  // events that arrived during a list may be part of its result
-	first bool  // the handler's first call for a pod may report any of its states
-	merge bool  // consecutive updates of a pod may be merged into one call
+	lists []int // lists are resourceVersions of the informer's lists, which skip the states between them
+	fold  bool  // fold means that events that arrived during a list may be part of the list
+	first bool  // first means that the handler's first call for a pod may report any of its states
+	merge bool  // merge means that consecutive updates of a pod may be merged into one call
 }
 
-// walk holds the index of the pod's state that a handler knows from its calls, by key.
+// walk holds, by key, the index of the pod's state that a handler knows from its calls.
 type walk struct{ at map[string]int }
 
 func newWalk() walk { return walk{map[string]int{}} }
@@ -93,7 +92,7 @@ func (w walk) steps(key string, p *track, calls []call, l licence) (out []string
 		}
 		if to := l.target(p, cur, known, c); to > cur {
 			step(to)
-			// the skipped states include a list without a call, and this call is the step after it
+			// The skipped states include a list without a call, and the call c is the step after that list.
 			if p.states[cur] != c.to() {
 				step(cur + 1)
 			}
@@ -113,7 +112,6 @@ func (w walk) steps(key string, p *track, calls []call, l licence) (out []string
 	return out
 }
 
-// to returns the pod's state that a handler knows after the call.
 func (c call) to() string { return c.new }
 
 // from returns the pod's state that a handler must know before the call. A delete may carry a newer state than the
@@ -163,7 +161,7 @@ func withoutMark(c call) string {
 	return c.untimed()
 }
 
-// reachEnd records that the handler knows the last state of every pod.
+// reachEnd makes the handler know the last state of every pod.
 func (w walk) reachEnd(paths map[string]*track) {
 	for key, p := range paths {
 		w.at[key] = len(p.states) - 1

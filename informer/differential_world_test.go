@@ -17,8 +17,8 @@ import (
 
 // A suffix of a pod's value makes handlers panic or transforms fail.
 const (
-	panics = "!" // some handlers panic on a value with this suffix
-	poison = "?" // some transforms fail on a value with this suffix
+	panics = "!" // some handlers panic on a value with the suffix panics
+	poison = "?" // some transforms fail on a value with the suffix poison
 )
 
 // world holds the pods and past events that both servers of a script serve.
@@ -28,8 +28,8 @@ type world struct {
 	rv        int
 	uids      int
 	pods      map[string]*corev1.Pod
-	history   []podChange // all changes; the test keeps old ones, which the servers no longer send
-	compacted int         // a watch from an earlier resourceVersion gets 410
+	history   []podChange // history has all changes, also those that the servers no longer send
+	compacted int         // compacted is the resourceVersion before which watches get 410
 	fronts    [2]*front
 }
 
@@ -45,10 +45,8 @@ func newWorld() *world {
 	return &world{epoch: time.Now(), rv: 100, pods: map[string]*corev1.Pod{}}
 }
 
-// now returns the time since the script began.
 func (w *world) now() time.Duration { return time.Since(w.epoch) }
 
-// write creates or updates a pod.
 func (w *world) write(key, value string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -74,7 +72,6 @@ func (w *world) write(key, value string) {
 	w.recordLocked(key, watch.Event{Type: typ, Object: pod})
 }
 
-// delete removes a pod, if it exists.
 func (w *world) delete(key string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -103,8 +100,7 @@ func (w *world) sendLocked(e watch.Event) {
 	}
 }
 
-// send sends an event on every open watch. The event does not become part of the history, so later watches do not get
-// it.
+// send sends an event on the open watches. Later watches do not get it.
 func (w *world) send(e watch.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -160,7 +156,6 @@ func (w *world) state(transform func(any) (any, error)) (out []string) {
 	return out
 }
 
-// describe describes a pod's state after the transform.
 func (w *world) describe(obj any, transform func(any) (any, error)) string {
 	if transform != nil {
 		if t, err := transform(obj.(*corev1.Pod).DeepCopy()); err == nil {

@@ -19,8 +19,8 @@ import (
 type countedCursor struct {
 	durable.Cursor
 	mu    sync.Mutex
-	last  map[string]uint64 // failing keys of the last acknowledgement; guarded by mu
-	noted int               // sum of the failing keys of all changed acknowledgements; guarded by mu
+	last  map[string]uint64 // last has the failing keys of the last acknowledgement
+	noted int               // noted sums up the failing keys of all changed acknowledgements
 }
 
 func (f *countedCursor) Acknowledge(position consumer.Position, resets int) error {
@@ -32,8 +32,8 @@ func (f *countedCursor) Acknowledge(position consumer.Position, resets int) erro
 	return f.Cursor.Acknowledge(position, resets)
 }
 
-// TestFullDurableQueueIsNotRewrittenPerKey checks that a work queue with many durable keys is not stored as a whole
-// each time a key is done.
+// TestFullDurableQueueIsNotRewrittenPerKey checks that a queue of many durable keys is not stored as a whole each time
+// a key is done.
 func TestFullDurableQueueIsNotRewrittenPerKey(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -76,8 +76,8 @@ func TestFullDurableQueueIsNotRewrittenPerKey(t *testing.T) {
 	})
 }
 
-// TestDurableQueueWithoutWorkers checks the log line about a full queue of durable keys that no worker processes. It is
-// written once, and only after a minute, because a queue with workers may be full for a short time.
+// TestDurableQueueWithoutWorkers checks that the full queue is logged once, and only after a minute, because a queue
+// with workers may be full for a short time.
 func TestDurableQueueWithoutWorkers(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)

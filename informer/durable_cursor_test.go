@@ -22,15 +22,14 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// mirror is a program with a durable handler that records its calls, and can block in some of them.
+// mirror is a program with a durable handler that keeps a list of its calls, and can block in some of them.
 type mirror struct {
 	st   *store.Store
 	stop func()
 
-	// unregistered is true if the program has no durable handler.
 	unregistered bool
 	calls        []string
-	// at, if set, is called before a change is recorded. An error fails the handler's call.
+	// at, if set, is called at the beginning of OnChange. Its error fails the call.
 	at func(ctx context.Context, key string) error
 }
 
@@ -98,14 +97,13 @@ func runMirror(t *testing.T, srv TestServer, path string, m *mirror) *mirror {
 	return m
 }
 
-// waitMirrorIdle waits until uncommitted changes are committed and delivered to the durable handler.
 func waitMirrorIdle() {
 	time.Sleep(5 * time.Second)
 	synctest.Wait()
 }
 
-// asKilled returns a copy of the store file that includes all changes so far. A process that is killed now may leave
-// such a file.
+// asKilled returns a copy of the store file that includes all changes so far, as a process that is killed now may leave
+// it.
 func (m *mirror) asKilled(t *testing.T) (path string) {
 	t.Helper()
 	name, err := m.st.CopyFile(t.Context())
@@ -119,16 +117,15 @@ func (m *mirror) asKilled(t *testing.T) (path string) {
 	return path
 }
 
-// TestDurableHandlerKilledInACall kills a process during a durable handler's call. It checks that the next process
-// repeats this call and delivers all later changes: the stored cursor never passes an unfinished call.
+// TestDurableHandlerKilledInACall checks that the process after a kill repeats the unfinished call and delivers all
+// later changes: the stored cursor never passes an unfinished call.
 func TestDurableHandlerKilledInACall(t *testing.T) {
 	for _, test := range []struct {
 		name string
-		// then makes changes after a/1 was delivered. If nil, the handler is registered when a/1 to a/3 are already
-		// stored.
+		// then makes changes after a/1 was delivered. If nil, the handler is registered when a/1 to a/3 are stored.
 		then func(srv TestServer)
-		at   string   // key of the object whose call blocks
-		want []string // expected calls in the next process
+		at   string   // at is the key of the object whose call blocks
+		want []string // want has the expected calls in the next process
 	}{
 		{"a change", func(srv TestServer) { srv.Write("a/2", "x") }, "a/2", []string{"+ a/2"}},
 		{"a delete", func(srv TestServer) { srv.Delete("a/1") }, "a/1", []string{"- a/1"}},
@@ -179,8 +176,8 @@ func TestDurableHandlerKilledInACall(t *testing.T) {
 	}
 }
 
-// TestDurableHandlerFailsOverARestart checks that the next process repeats a durable handler's failed call, although
-// later changes of other keys have been acknowledged.
+// TestDurableHandlerFailsOverARestart checks that the next process repeats a failed call, although later changes of
+// other keys have been acknowledged.
 func TestDurableHandlerFailsOverARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := NewTestServer()

@@ -15,9 +15,9 @@ import (
 	"github.com/larder-dev/larder/informer/durable"
 )
 
-// TestDurableKeysDoneBeforeAReset checks durable keys whose work began before the file lost the collection. The end of
-// that work does not acknowledge a later change. After the loss, changes are numbered from 1 again, so the number of
-// the old work is higher.
+// TestDurableKeysDoneBeforeAReset checks durable keys whose work began before the file lost the collection. After the
+// loss, changes are numbered from 1 again, so the old work has a higher number than a later change. It must not
+// acknowledge that change.
 func TestDurableKeysDoneBeforeAReset(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -26,7 +26,7 @@ func TestDurableKeysDoneBeforeAReset(t *testing.T) {
 		}
 		due := &dueKeys{}
 		keys := r.startKeys(due)
-		for range 20 { // make many changes, so that the last change's number exceeds all numbers after the loss
+		for range 20 { // the last change's number must exceed all numbers after the loss
 			r.srv.write("a/0", "y")
 			r.waitIdle()
 		}
@@ -39,7 +39,7 @@ func TestDurableKeysDoneBeforeAReset(t *testing.T) {
 				keys.Begin(name)(true)
 			}
 		}
-		begun(true) // end the work on a/0 that began before the collection was lost
+		begun(true) // the work on a/0 began before the collection was lost
 		r.waitIdle()
 		r.close()
 
@@ -52,10 +52,9 @@ func TestDurableKeysDoneBeforeAReset(t *testing.T) {
 	})
 }
 
-// dueKeys records the keys that an informer's durable keys enqueue.
 type dueKeys struct {
 	mu   sync.Mutex
-	keys []string // enqueued keys since the last take; guarded by mu
+	keys []string
 }
 
 func (d *dueKeys) enqueue(key cache.ObjectName) {
@@ -72,7 +71,6 @@ func (d *dueKeys) take() []string {
 	return slices.Compact(d.keys)
 }
 
-// startKeys runs the informer with durable keys, which enqueue into due.
 func (r *rig) startKeys(due *dueKeys) *durable.Keys {
 	r.t.Helper()
 	keys, err := r.open().Durable().AddKeys("keys", due.enqueue)
@@ -85,7 +83,7 @@ func (r *rig) startKeys(due *dueKeys) *durable.Keys {
 }
 
 // loseCollection damages the collection's metadata in the file, rebuilds the file, and waits until the informer has
-// listed the objects again.
+// listed.
 func (r *rig) loseCollection() {
 	r.t.Helper()
 	f, err := os.OpenFile(r.path, os.O_RDWR, 0)

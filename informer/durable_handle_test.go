@@ -13,8 +13,7 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// TestDurableHandlerRemovedDuringACall removes a durable handler during its call. It checks that the informer's Run
-// waits for that call.
+// TestDurableHandlerRemovedDuringACall checks that the informer's Run waits for the running call of a removed handler.
 func TestDurableHandlerRemovedDuringACall(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -46,8 +45,8 @@ func TestDurableHandlerRemovedDuringACall(t *testing.T) {
 	})
 }
 
-// TestDurableHandlerIsShutDown checks that cache.ShutDownEventHandler removes a durable handler, or durable keys, and
-// waits for the running call. Afterwards Forget can delete the handler's stored position by name.
+// TestDurableHandlerIsShutDown checks that cache.ShutDownEventHandler waits for the running call of a durable handler,
+// and that Forget can then delete the handler's stored position.
 func TestDurableHandlerIsShutDown(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)

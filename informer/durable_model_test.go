@@ -24,9 +24,9 @@ import (
 
 // durableStep is one step of a random script: a change at the server, and then an action on the informer.
 type durableStep struct {
-	kind  string // the step: write, delete, recreate, compact, wait, restart, or crash
+	kind  string // kind is write, delete, recreate, compact, wait, restart, or crash
 	key   string
-	after time.Duration // time until the next step, or until the process crashes
+	after time.Duration // after is the time until the next step or the crash
 }
 
 var durableKeys = []string{"a/1", "a/2", "a/3", "b/1", "b/2"}
@@ -43,16 +43,16 @@ func drawDurableScript(t *rapid.T) []durableStep {
 	}), 1, 40).Draw(t, "script")
 }
 
-// durableView is a durable handler whose recorded objects survive crashes, like rows in a database.
+// durableView is a durable handler whose objects survive crashes, like rows in a database.
 type durableView struct {
 	mu      sync.Mutex
 	random  *rand.Rand
-	failing float64           // guarded by mu; fraction of the handler's calls that fail
-	objects map[string]string // guarded by mu; recorded objects: uid@resourceVersion by key
-	// newest delivered resourceVersion by key since the informer was made; guarded by mu
+	failing float64           // failing is the fraction of the handler's calls that fail
+	objects map[string]string // objects has uid@resourceVersion by key
+	// last has the newest delivered resourceVersion by key since the informer was made.
 	last     map[string]int
-	problems []string               // guarded by mu; calls that contradict earlier calls
-	resets   []consumer.ResetReason // guarded by mu; reasons of the calls of OnReset
+	problems []string // problems has the calls that contradict earlier calls
+	resets   []consumer.ResetReason
 }
 
 func newDurableView(seed uint64, failing float64) *durableView {
@@ -112,8 +112,7 @@ func (v *durableView) reset(_ context.Context, why consumer.ResetReason) error {
 	return nil
 }
 
-// begin forgets which resourceVersions were delivered. It is called before the handler is registered with a new
-// informer.
+// begin must be called before the handler is registered with a new informer.
 func (v *durableView) begin() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -126,7 +125,7 @@ func (v *durableView) stopFailing() {
 	v.failing = 0
 }
 
-// compare returns the recorded problems, and the differences between the handler's recorded objects and the server's.
+// compare returns the problems, and the differences between the handler's objects and the server's.
 func (v *durableView) compare(want map[string]string) []string {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -151,11 +150,10 @@ func (s *server) versions() map[string]string {
 	return all
 }
 
-// durableModel runs a random script with several durable handlers.
 type durableModel struct {
 	*rig
 	views  map[string]*durableView
-	mutant func(durable.Cursor) durable.Cursor // wraps the handlers' cursors to inject a fault; nil injects none
+	mutant func(durable.Cursor) durable.Cursor // mutant wraps the handlers' cursors to inject a fault; nil injects none
 }
 
 func (m *durableModel) begin() {
@@ -177,14 +175,14 @@ func (m *durableModel) play(script []durableStep) (problems []string) {
 		m.srv.write(key, "x")
 	}
 	m.begin()
-	m.waitIdle() // wait until the durable handlers have got all stored objects
+	m.waitIdle() // the durable handlers get all stored objects
 	for _, step := range script {
 		m.do(step)
 	}
 	for _, v := range m.views {
 		v.stopFailing()
 	}
-	time.Sleep(5 * time.Minute) // wait for longer than any back-off of a handler
+	time.Sleep(5 * time.Minute) // longer than any back-off of a handler
 	synctest.Wait()
 	for name, v := range m.views {
 		for _, p := range v.compare(m.srv.versions()) {
@@ -217,8 +215,8 @@ func (m *durableModel) do(step durableStep) {
 	synctest.Wait()
 }
 
-// crash kills the process after the given time. The next process starts with the file as it was then, without
-// uncommitted changes and acknowledgements.
+// crash kills the process after the given time. The next process starts without uncommitted changes and
+// acknowledgements.
 func (m *durableModel) crash(after time.Duration) {
 	m.srv.write("a/1", "pending")
 	m.srv.delete("b/1")
@@ -228,16 +226,15 @@ func (m *durableModel) crash(after time.Duration) {
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	m.close() // closing commits more changes, which the old contents of the file then replace
+	m.close() // close commits more changes, which the old contents of the file then replace
 	if err := os.WriteFile(m.path, now, 0o600); err != nil {
 		m.t.Fatal(err)
 	}
 	m.begin()
 }
 
-// TestDurableModel runs random scripts in which handlers' calls fail and panic, and the process ends at any time. It
-// checks that each durable handler reaches the server's state, loses no delete, and gets the changes of each key in
-// order.
+// TestDurableModel checks that durable handlers reach the server's state, lose no delete, and get the changes of each
+// key in order, while their calls fail and panic and the process ends at any time.
 func TestDurableModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		if problems := playDurable(t, rt, nil); len(problems) > 0 {
@@ -305,7 +302,6 @@ func (f lastOnly) Read(
 	return p, next, err
 }
 
-// TestDurableModelCatches checks that the random scripts find each of three faulty cursors within a few scripts.
 func TestDurableModelCatches(t *testing.T) {
 	for name, mutant := range map[string]func(durable.Cursor) durable.Cursor{
 		"acknowledged when read":    func(f durable.Cursor) durable.Cursor { return &ackEarly{Cursor: f} },

@@ -17,13 +17,12 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// durableQueue is a workqueue into which an informer's durable keys are enqueued.
 type durableQueue struct {
 	workqueue.TypedRateLimitingInterface[cache.ObjectName]
 	*durable.Keys
 }
 
-// addQueue makes a workqueue, and registers durable keys that enqueue into it.
+// addQueue returns a workqueue into which new durable keys of the informer are enqueued.
 func addQueue(t *testing.T, i *informer.Informer) *durableQueue {
 	t.Helper()
 	q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]())
@@ -34,10 +33,9 @@ func addQueue(t *testing.T, i *informer.Informer) *durableQueue {
 	return &durableQueue{q, keys}
 }
 
-// queueWorker processes a workqueue as a controller's worker does.
 type queueWorker struct {
 	mu    sync.Mutex
-	lines []string // keys that were worked on; guarded by mu
+	lines []string
 	work  func(q *durableQueue, key string) (done bool)
 }
 
@@ -86,8 +84,8 @@ func (r *rig) startQueue(w *queueWorker) (q *durableQueue, end func()) {
 	}
 }
 
-// TestDurableQueue checks which durable keys a restart enqueues: exactly the keys whose work is not done, and the keys
-// whose objects have changed.
+// TestDurableQueue checks that a restart enqueues exactly the keys whose work is not done or whose objects have
+// changed.
 func TestDurableQueue(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -130,8 +128,7 @@ func TestDurableQueue(t *testing.T) {
 	})
 }
 
-// TestDurableQueueChangesMeanwhile checks that if an object changes during the work on its key, the work is due once
-// more.
+// TestDurableQueueChangesMeanwhile checks that work is due once more if the object changes during the work.
 func TestDurableQueueChangesMeanwhile(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -190,11 +187,10 @@ func TestDurableQueueSyncsWhenItIsFull(t *testing.T) {
 	})
 }
 
-// heldCursor is a cursor that blocks when all changes have been read. It blocks until a second after the end of the
-// informer's run.
+// heldCursor is a cursor that blocks when all changes have been read, until a second after the end of the run.
 type heldCursor struct {
 	durable.Cursor
-	held chan struct{} // closed when the cursor blocks
+	held chan struct{} // held is closed when the cursor blocks
 }
 
 func (f *heldCursor) Read(
@@ -231,8 +227,7 @@ func (r *rig) startHeldQueue(w *queueWorker) (end func()) {
 	}
 }
 
-// TestDurableQueueDoneAtTheEnd checks that work on a durable key that was done before the end of the run is
-// acknowledged, even if the informer could not process the acknowledgement until the end.
+// TestDurableQueueDoneAtTheEnd checks an acknowledgement that the informer could not process before the end of the run.
 func TestDurableQueueDoneAtTheEnd(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -251,8 +246,8 @@ func TestDurableQueueDoneAtTheEnd(t *testing.T) {
 	})
 }
 
-// TestDurableQueueDoneAfterTheEnd checks that a worker's acknowledgement after the end of the informer's run is
-// ignored, because a stopped worker may return without having done the work.
+// TestDurableQueueDoneAfterTheEnd checks that an acknowledgement after the end of the run is ignored, because a stopped
+// worker may return without having done the work.
 func TestDurableQueueDoneAfterTheEnd(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -267,7 +262,7 @@ func TestDurableQueueDoneAfterTheEnd(t *testing.T) {
 			return true
 		}}
 		end := r.startHeldQueue(w)
-		// the workers are stopped while the informer ends
+		// The workers are stopped while the informer ends.
 		time.AfterFunc(500*time.Millisecond, func() { close(stopped) })
 		end()
 

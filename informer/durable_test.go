@@ -21,12 +21,11 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// durableRecorder is a durable handler that records its calls.
 type durableRecorder struct {
 	mu    sync.Mutex
-	lines []string                                           // recorded calls; guarded by mu
-	fails map[string]int                                     // number of calls that still fail, by key; guarded by mu
-	hook  func(ctx context.Context, c consumer.Change) error // called at the beginning of each call, without mu held
+	lines []string
+	fails map[string]int                                     // fails has the number of calls that still fail, by key
+	hook  func(ctx context.Context, c consumer.Change) error // hook is called at the beginning of each call, without mu held
 }
 
 func (r *durableRecorder) note(format string, args ...any) {
@@ -82,7 +81,6 @@ func (r *durableRecorder) replayed(context.Context) error {
 	return nil
 }
 
-// startDurable opens the informer, registers a durable handler and runs the informer.
 func (r *rig) startDurable(name string, h durable.Handler) *informer.Informer {
 	r.t.Helper()
 	i := r.open()
@@ -137,8 +135,8 @@ func TestDurableHandlerReceivesChanges(t *testing.T) {
 	})
 }
 
-// TestDurableHandlerAfterAnExpiredWatch checks that an object that was deleted while no watch could report it (410
-// Gone) is delivered to a durable handler with its last stored state.
+// TestDurableHandlerAfterAnExpiredWatch checks that an object that a list lacks is delivered as a delete with its last
+// stored state.
 func TestDurableHandlerAfterAnExpiredWatch(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -157,8 +155,8 @@ func TestDurableHandlerAfterAnExpiredWatch(t *testing.T) {
 	})
 }
 
-// TestDurableHandlerRetries checks a durable handler's call that fails. It does not delay other keys. It is retried
-// until it succeeds, also after a restart, and before later changes of its key.
+// TestDurableHandlerRetries checks that a failing call delays no other key, and is retried before later changes of its
+// key, also after a restart.
 func TestDurableHandlerRetries(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -168,7 +166,7 @@ func TestDurableHandlerRetries(t *testing.T) {
 		h.fails = map[string]int{"a/1": 3}
 		r.srv.write("a/1", "x")
 		r.srv.write("a/2", "x")
-		time.Sleep(1050 * time.Millisecond) // wait for the commit, and for one retry
+		time.Sleep(1050 * time.Millisecond) // time for the commit and one retry
 		synctest.Wait()
 		if got := h.take(); !slices.Contains(got, "+ a/2@102=x") || slices.Contains(got, "+ a/1@101=x") {
 			t.Errorf("while it fails: %q", got)
@@ -198,8 +196,8 @@ func TestDurableHandlerRetries(t *testing.T) {
 	})
 }
 
-// TestDurableHandlersAreIndependent checks that a blocked durable handler does not delay another handler. The blocked
-// handler's change is delivered again after a restart, because its call returned only after the end of the run.
+// TestDurableHandlersAreIndependent checks that a blocked durable handler delays no other handler. Its change is
+// delivered again after a restart, because its call returned only after the end of the run.
 func TestDurableHandlersAreIndependent(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -270,8 +268,7 @@ func TestDurableHandlerSyncs(t *testing.T) {
 	})
 }
 
-// TestDurableStatusAfterARestart checks that the status does not show a lag of a durable handler that has no changes to
-// acknowledge.
+// TestDurableStatusAfterARestart checks that a durable handler without new changes shows no lag.
 func TestDurableStatusAfterARestart(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -286,9 +283,8 @@ func TestDurableStatusAfterARestart(t *testing.T) {
 	})
 }
 
-// TestDurableHandlerThatReturnsAtTheEnd checks that a durable handler's call that returns after the end of the run is
-// not acknowledged, even without an error. It covers OnReset, a retried change, and a change that is delivered after a
-// restart.
+// TestDurableHandlerThatReturnsAtTheEnd checks that a call that returns after the end of the run is not acknowledged:
+// OnReset, a retried change, and a change that is delivered after a restart.
 func TestDurableHandlerThatReturnsAtTheEnd(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)

@@ -45,7 +45,7 @@ func ExampleInformer_Durable() {
 		handler, err := inf.Durable().Add("mailer", durable.Handler{
 			OnChange: func(_ context.Context, c consumer.Change) error {
 				fmt.Printf("run %d: %s %s\n", n, c.Type, c.Key)
-				return nil // a nil error acknowledges the change, so it is not delivered in the next run
+				return nil // a nil error acknowledges the change
 			},
 		})
 		if err != nil {

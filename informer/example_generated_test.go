@@ -20,8 +20,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// Generated informer factories (externalversions) have InformerFor, like client-go's factory, which replaces a
-// generated factory in this example. The first call of InformerFor for a type decides how its informer is made.
+// Generated informer factories (externalversions) have InformerFor, like client-go's factory, which stands for a
+// generated factory here. The first call of InformerFor for a type decides how its informer is made.
 func ExampleRefused() {
 	server, clientset := exampleCluster()
 	defer server.Stop()
@@ -36,7 +36,7 @@ func ExampleRefused() {
 	}
 	defer st.Close()
 
-	// in a real program: externalversions.NewSharedInformerFactory
+	// A real program calls externalversions.NewSharedInformerFactory.
 	f := informers.NewSharedInformerFactory(clientset, 10*time.Minute)
 	defer f.Shutdown()
 	f.InformerFor(&corev1.Pod{}, func(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
@@ -45,13 +45,13 @@ func ExampleRefused() {
 			Store:        st,
 			Identity:     id,
 			ResyncPeriod: resync,
-			// generated listers need the index by namespace
+			// Generated listers need the index by namespace.
 			Indexers:    cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
 			ClusterID:   requests.KubeSystemUID(client.Discovery().RESTClient()),
 			OpenAPIHash: requests.OpenAPIHash(client.Discovery().RESTClient(), id.GroupVersion()),
 		})
 		if err != nil {
-			// an informer whose methods fail with err, and which never syncs
+			// The returned informer's methods fail with err, and it never syncs.
 			return informer.Refused(&corev1.Pod{}, err)
 		}
 		return inf

@@ -49,8 +49,8 @@ func ExampleRun() {
 	// <nil>
 }
 
-// One function makes the informer of the program. Unit tests use the same function with a fake clientset, and keep the
-// pods in memory. Generated clientsets and their fakes work in the same way.
+// One function makes the informer of the program. Unit tests call that function with a fake clientset, and keep the
+// pods in memory.
 func ExampleClientListWatch() {
 	client := fake.NewClientset(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "web-1"}})
 	pods, err := podInformer(client, nil)

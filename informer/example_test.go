@@ -39,11 +39,11 @@ func ExampleNew() {
 		inf, err := informer.New(requests.ListWatch(client, id), &corev1.Pod{}, informer.Options{
 			Store:    st,
 			Identity: id,
-			// notices that the address leads to another cluster
+			// ClusterID notices that the address leads to another cluster.
 			ClusterID: requests.KubeSystemUID(client),
-			// notices a changed schema of the resource
+			// OpenAPIHash notices a changed schema of the resource.
 			OpenAPIHash: requests.OpenAPIHash(client, corev1.SchemeGroupVersion),
-			// HasSynced is true with the stored objects
+			// With Disk, HasSynced is true with the stored objects.
 			SyncPolicy: informer.Disk,
 		})
 		if err != nil {
@@ -65,7 +65,6 @@ func ExampleNew() {
 	// [web/web-1]
 }
 
-// exampleCluster returns an embedded API server with one pod, and a client for it.
 func exampleCluster() (*fakeapi.Server, kubernetes.Interface) {
 	server := fakeapi.New(fakeapi.Options{})
 	if err := server.Start(); err != nil {

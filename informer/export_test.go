@@ -12,16 +12,14 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// This file exports the package's internals that its tests use. Each comment says why. A rewrite of the package has to
-// provide the same functions.
+// This file exports the package's internals that its tests use. A rewrite of the package has to provide these
+// functions.
 
-// Store returns the informer's store, so that tests can read and modify it.
 func Store(i *Informer) store.Interface { return i.shared.store }
 
 // SetStore replaces the informer's store before its run, for example by a store that fails, is slow or finds damage.
 func SetStore(i *Informer, s store.Interface) { i.shared.store, i.shared.distribution.store = s, s }
 
-// SetRebuild replaces the function that rebuilds the informer's damaged store file.
 func SetRebuild(i *Informer, fn func(ctx context.Context) error) {
 	i.shared.file = rebuilt{i.shared.file, fn}
 }
@@ -62,19 +60,17 @@ type failing struct {
 func (f failing) Err() error              { return f.of.Err() }
 func (f failing) Failed() <-chan struct{} { return f.of.Failed() }
 
-// SetListerWatcher replaces the informer's ListerWatcher before its run.
 func SetListerWatcher(i *Informer, lw cache.ListerWatcher) {
 	i.shared.lw = lw
 	i.shared.source, i.shared.undecoded = i.shared.listed()
 }
 
-// OptionsOf returns the informer's options, so that a test can make a second informer with them.
 func OptionsOf(i *Informer) Options { return i.o }
 
 // SetPages sets how many stored objects a handler's queue reads at a time, so that few objects make several pages.
 func SetPages(i *Informer, objects int) { i.shared.distribution.limit = objects }
 
-// Lock is a mutex with TryLock, so that tests can find out whether it is held.
+// Lock is a mutex whose state tests read with TryLock.
 type Lock interface {
 	TryLock() bool
 	Unlock()
@@ -86,15 +82,13 @@ func Locks(i *Informer) map[string]Lock {
 		"processor.mu": i.processor.Lock()}
 }
 
-// Deltas returns deltasMu, the mutex under which changes are stored and queued for handlers. Holding it blocks the loop
-// that applies events.
+// Deltas returns deltasMu, the mutex under which changes are stored and queued for handlers. The process loop needs it.
 func Deltas(i *Informer) patient.Mutex { return i.shared.distribution.deltasMu }
 
-// Relist makes the informer list the server for the given reason.
 func Relist(i *Informer, reason reflector.Reason) { i.shared.currentReflector().Relist(reason) }
 
-// StatusOf returns the status of one registration. Informer.Status does not distinguish handlers of the same type. ours
-// is false for a registration of another implementation.
+// StatusOf returns the status of one registration; Informer.Status does not distinguish handlers of one type. ours is
+// false for a registration of another implementation.
 func StatusOf(reg cache.ResourceEventHandlerRegistration) (status HandlerStatus, ours bool) {
 	l, ours := reg.(*delivery.Listener)
 	if ours {
@@ -109,8 +103,7 @@ func Forget(i *Informer, reg cache.ResourceEventHandlerRegistration) (restore fu
 	return i.processor.Hide(reg.(*delivery.Listener))
 }
 
-// WrapCursors wraps the cursors that the informer's durable handlers read and acknowledge changes with. Tests inject
-// faults or count costs in this way. The informer must not have durable handlers yet.
+// WrapCursors wraps the cursors of the informer's later durable handlers, to inject faults or to count costs.
 func WrapCursors(i *Informer, wrap func(durable.Cursor) durable.Cursor) {
 	o := i.shared.durableOptions()
 	o.Wrap = wrap

@@ -15,7 +15,6 @@ import (
 
 var discard = logr.Discard()
 
-// quietHandlers keeps the expected panics of handlers out of the test's output.
 func quietHandlers(t *testing.T) {
 	t.Helper()
 	old := utilruntime.PanicHandlers
@@ -83,14 +82,13 @@ func (r *lockedReplacement) Commit(ctx context.Context, b entry.Batch) (entry.Re
 	return r.Replacement.Commit(ctx, b)
 }
 
-// faultyStore is a store that fails some writes.
 type faultyStore struct {
 	store.Interface
 	mu       sync.Mutex
-	err      error // guarded by mu; the error that failing writes return
-	times    int   // guarded by mu; number of writes that will still fail; -1 for all
-	attempts int   // guarded by mu; number of writes that have failed
-	skip     int   // guarded by mu; number of writes that succeed before the first failure
+	err      error // err is the error that failing writes return
+	times    int   // times is the number of writes that will still fail; -1 for all
+	attempts int   // attempts counts the failed writes
+	skip     int   // skip is the number of writes that succeed before the first failure
 }
 
 func (s *faultyStore) set(err error, times int) {
@@ -105,7 +103,6 @@ func (s *faultyStore) failed() int {
 	return s.attempts
 }
 
-// next returns the error of the next write, or nil if it succeeds.
 func (s *faultyStore) next() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

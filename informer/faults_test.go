@@ -20,8 +20,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestNoSpace checks the informer while the disk is full. Nothing is stored or delivered, reads are served, and the
-// failure is reported once. When the disk has space again, no change is lost.
+// TestNoSpace checks that nothing is stored or delivered on a full disk, that reads are served and the failure is
+// reported once, and that no change is lost.
 func TestNoSpace(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -80,7 +80,6 @@ func TestNoSpace(t *testing.T) {
 	})
 }
 
-// TestNoSpaceBlocksTheReflector checks that the queue of received events is bounded while the disk is full.
 func TestNoSpaceBlocksTheReflector(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -109,7 +108,6 @@ func TestNoSpaceBlocksTheReflector(t *testing.T) {
 	})
 }
 
-// TestNoSpaceDuringAList checks that each step of a list that fails because the disk is full is retried.
 func TestNoSpaceDuringAList(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -145,8 +143,7 @@ func TestNoSpaceDuringAList(t *testing.T) {
 	})
 }
 
-// TestOutcomeUnknown checks a write that may or may not have reached the file. The store file is rebuilt, and no
-// handler misses a change.
+// TestOutcomeUnknown checks a write that may or may not have reached the file: no handler may miss a change.
 func TestOutcomeUnknown(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -187,8 +184,8 @@ func TestOutcomeUnknown(t *testing.T) {
 	})
 }
 
-// TestContradictedByAWriteOfUnknownOutcome checks an event that contradicts the stored objects, and whose write may or
-// may not have reached the file. The retry of the write does not hide the contradiction.
+// TestContradictedByAWriteOfUnknownOutcome checks that the retry of a write does not hide that its event contradicts
+// the stored objects.
 func TestContradictedByAWriteOfUnknownOutcome(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -235,8 +232,8 @@ func (s *lossyStore) Info(ctx context.Context) (entry.Info, error) {
 	return info, err
 }
 
-// TestDamage checks that handlers get the delete of an object that the repair of a damaged file has lost, and that the
-// server deletes before the next list.
+// TestDamage checks that handlers get the delete of an object that a repair of the file has lost and the server then
+// deletes.
 func TestDamage(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -280,7 +277,6 @@ func TestDamage(t *testing.T) {
 	})
 }
 
-// poisonCodec cannot decode pods with the value "poison".
 type poisonCodec struct{ codec.Codec }
 
 func (c poisonCodec) Decode(data []byte) (runtime.Object, error) {
@@ -291,8 +287,8 @@ func (c poisonCodec) Decode(data []byte) (runtime.Object, error) {
 	return obj, err
 }
 
-// TestUndecodable checks a stored object that the codec cannot decode. Handlers that register early or late get the
-// other objects. A list rewrites all objects, and the object returns with its next change.
+// TestUndecodable checks that handlers that register early or late get the other objects. A list rewrites all objects,
+// and the undecodable object returns with its next change.
 func TestUndecodable(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		codec, err := codec.For(&corev1.Pod{})
@@ -333,8 +329,7 @@ func TestUndecodable(t *testing.T) {
 	})
 }
 
-// TestStoreClosed checks that the informer stops immediately when its store is closed, even if no event arrives, and
-// reports the reason.
+// TestStoreClosed checks that the informer stops, and reports the reason, even if no event arrives.
 func TestStoreClosed(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)

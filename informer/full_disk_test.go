@@ -20,8 +20,8 @@ import (
 
 func diskFull() error { return syscall.ENOSPC }
 
-// TestFullDiskAfterARelist checks that events after a relist are applied in memory while the disk is full, and that the
-// informer syncs although the relist cannot be committed. Issue 37.
+// TestFullDiskAfterARelist checks that the informer applies events and syncs although the relist cannot be committed.
+// Issue 37.
 func TestFullDiskAfterARelist(t *testing.T) {
 	for name, listed := range map[string]bool{"in the run of the first list": true, "at a restart": false} {
 		t.Run(name, func(t *testing.T) {
@@ -73,8 +73,8 @@ func TestFullDiskAfterARelist(t *testing.T) {
 	}
 }
 
-// TestPanicOnAFullDisk checks that a panic of the loop that applies events ends the run, although the disk is full and
-// the first list cannot be committed. Before, the loop waited for that commit before its panic was reported. Issue 37.
+// TestPanicOnAFullDisk checks that a panic of the process loop is reported and ends the run although the first list
+// cannot be committed. Issue 37.
 func TestPanicOnAFullDisk(t *testing.T) {
 	old := utilruntime.ReallyCrash
 	utilruntime.ReallyCrash = false
@@ -102,15 +102,14 @@ func TestPanicOnAFullDisk(t *testing.T) {
 	})
 }
 
-// panickingStore is a store that panics at the first event.
 type panickingStore struct{ store.Interface }
 
 func (s *panickingStore) Apply(context.Context, entry.Batch) (entry.Result, error) {
 	panic("from the test")
 }
 
-// TestFullDiskAfterTheFirstList checks, with both values of SyncPolicy, that events after a first list are applied in
-// memory while the disk is full, and that HasSynced waits for the commit of that list. Issue 37.
+// TestFullDiskAfterTheFirstList checks that events are applied in memory, and that HasSynced waits for the first list's
+// commit. Issue 37.
 func TestFullDiskAfterTheFirstList(t *testing.T) {
 	for _, policy := range []informer.SyncPolicy{informer.Resumed, informer.Disk} {
 		t.Run(fmt.Sprint(policy), func(t *testing.T) {
@@ -134,7 +133,7 @@ func TestFullDiskAfterTheFirstList(t *testing.T) {
 				if s.Synced || s.Source != informer.Live || s.ResourceVersion != "103" || !errors.Is(s.Err, store.ErrNoSpace) {
 					t.Errorf("synced %v, source %s at %s, %v", s.Synced, s.Source, s.ResourceVersion, s.Err)
 				}
-				r.srv.disconnect() // cause a relist before the first list is committed
+				r.srv.disconnect() // a relist before the first list is committed
 				r.srv.write("a/3", "x")
 				r.srv.compact()
 				time.Sleep(time.Minute)
@@ -159,8 +158,8 @@ func TestFullDiskAfterTheFirstList(t *testing.T) {
 	}
 }
 
-// TestHungDiskAfterTheFirstList checks that events after a first list are applied while the commit of that list hangs,
-// and that the informer syncs when the commit has succeeded.
+// TestHungDiskAfterTheFirstList checks that events are applied while the commit of the first list hangs, and that the
+// informer syncs after that commit.
 func TestHungDiskAfterTheFirstList(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -187,8 +186,7 @@ func TestHungDiskAfterTheFirstList(t *testing.T) {
 	})
 }
 
-// TestFullDiskAndARewind checks that the informer lists after the server has gone back to an older state, even if the
-// disk is full or hangs, so that the reason for the list cannot be stored.
+// TestFullDiskAndARewind checks that the informer lists although the reason for the list cannot be stored.
 func TestFullDiskAndARewind(t *testing.T) {
 	for name, stop := range map[string]func(disk *hook.Gate) (goOn func()){
 		"full": func(disk *hook.Gate) func() {

@@ -20,7 +20,7 @@ import (
 
 // twelfth sums up samples of the process's memory during a twelfth of the updates.
 type twelfth struct {
-	// number and sum of the samples of resident memory (RssAnon) in bytes; 0 where the system does not report it
+	// looks and sum are the number and the sum of the samples of resident memory (RssAnon) in bytes.
 	looks, sum int64
 	peak       int64
 }
@@ -46,13 +46,12 @@ func rssAnon() int64 {
 	return n << 10
 }
 
-// fullSpeed is a handler that reads objects and samples the process's memory.
 type fullSpeed struct {
 	informer *informer.Informer
 	store    *store.Store
-	updates  int // expected number of updates
+	updates  int // updates is the expected number of updates
 	calls    int
-	pending  int // maximum of the store's uncommitted bytes
+	pending  int // pending is the maximum of the store's uncommitted bytes
 	memory   [12]*twelfth
 	err      error
 }
@@ -81,10 +80,9 @@ func (h *fullSpeed) look() {
 }
 
 // TestMemoryAtFullSpeed checks, with residency None, that uncommitted changes are bounded when updates arrive as fast
-// as the loop applies them, because the writer waits for the disk. Issue 16, A20: the changes that arrived during a
-// commit were not bounded, so memory grew with the collection. LARDER_SOAK=1 sends 5 million updates of 20,000 objects.
-// Then the mean RssAnon of the last twelfth must be at most 1.3 times the mean of the first. That needs a process of
-// its own, so the short test only logs it.
+// as the process loop applies them. Issue 16, A20: changes that arrived during a commit were not bounded. LARDER_SOAK=1
+// sends 5 million updates of 20,000 objects. Then the mean RssAnon of the last twelfth must be at most 1.3 times the
+// mean of the first. That needs a process of its own, so the short test only logs it.
 func TestMemoryAtFullSpeed(t *testing.T) {
 	soak := os.Getenv("LARDER_SOAK") != ""
 	s := &torrent{keys: 10_000, updates: 40_000, body: 2000}

@@ -16,8 +16,8 @@ import (
 	"github.com/larder-dev/larder/informer"
 )
 
-// TestLateHandlers registers handlers while objects change. It checks that the calls of each handler are consistent and
-// end in the store's state.
+// TestLateHandlers checks that the calls of handlers that register while objects change are consistent and end in the
+// store's state.
 func TestLateHandlers(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -60,7 +60,7 @@ func TestLateHandlers(t *testing.T) {
 	})
 }
 
-// TestOneLock checks that the informer holds its mutex deltasMu during each write to the store.
+// TestOneLock checks that deltasMu is held during each write to the store.
 func TestOneLock(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -86,8 +86,7 @@ func TestOneLock(t *testing.T) {
 	})
 }
 
-// TestLateHandlerDuringRestore registers a handler while the stored objects are read for a handler that was registered
-// before the start.
+// TestLateHandlerDuringRestore registers a handler while the stored objects are read for an earlier handler.
 func TestLateHandlerDuringRestore(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -108,7 +107,7 @@ func TestLateHandlerDuringRestore(t *testing.T) {
 				_, err := i.AddEventHandler(late)
 				joined <- err
 			}()
-			time.Sleep(time.Second) // AddEventHandler waits until the current page of stored objects is read
+			time.Sleep(time.Second) // AddEventHandler waits for the current page of stored objects
 			close(slow.resume)
 		}()
 		r.run(early)
@@ -124,7 +123,6 @@ func TestLateHandlerDuringRestore(t *testing.T) {
 	})
 }
 
-// TestHandlersAreIndependent checks that a blocked handler delays neither another handler nor the store.
 func TestHandlersAreIndependent(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -159,8 +157,8 @@ func TestHandlersAreIndependent(t *testing.T) {
 	})
 }
 
-// TestRegistrationWaitsForUpdates checks that a registration is synced only after the changes that were made at the
-// server while no informer ran.
+// TestRegistrationWaitsForUpdates checks that a registration syncs only after the changes that were made while no
+// informer ran.
 func TestRegistrationWaitsForUpdates(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -222,8 +220,7 @@ func survivePanics(t *testing.T) {
 	quietHandlers(t)
 }
 
-// TestHandlerPanics checks that with utilruntime.ReallyCrash off a handler's panic ends only the current call, and that
-// the handler then pauses for a second.
+// TestHandlerPanics checks that a panic ends only the current call, and that the handler then pauses for a second.
 func TestHandlerPanics(t *testing.T) {
 	survivePanics(t)
 	bubble(t, func(t *testing.T) {
@@ -254,7 +251,7 @@ func TestHandlerPanics(t *testing.T) {
 		if want := []time.Duration{0, time.Second, 2 * time.Second}; !slices.Equal(at, want) {
 			t.Errorf("calls at %v, want %v", at, want)
 		}
-		if reg.HasSynced() { // as in client-go, the registration never syncs after a panic (kubernetes#129024)
+		if reg.HasSynced() { // a registration never syncs after a panic (kubernetes#129024)
 			t.Error("the registration has synced although its handler panicked")
 		}
 		r.close()

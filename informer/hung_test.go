@@ -28,7 +28,7 @@ func newGatedRig(t *testing.T) (*rig, *hook.Gate) {
 	return r, g
 }
 
-// endHung ends the run and closes the store while a commit hangs. It returns how long each of the two took.
+// endHung ends the run and closes the store while a commit hangs. It returns the duration of both steps.
 func (r *rig) endHung() (run, file time.Duration) {
 	r.t.Helper()
 	begun := time.Now()
@@ -41,8 +41,7 @@ func (r *rig) endHung() (run, file time.Duration) {
 	return run, time.Since(begun)
 }
 
-// goesOnAfter lets the hanging commit return, and starts a new run. It checks the stored objects and the number of
-// lists.
+// goesOnAfter lets the hanging commit return, starts a new run, and checks the stored objects and the number of lists.
 func (r *rig) goesOnAfter(release func(), lists int) {
 	r.t.Helper()
 	release()
@@ -56,8 +55,7 @@ func (r *rig) goesOnAfter(release func(), lists int) {
 	r.close()
 }
 
-// TestStopWhileTheDiskHangs checks that a run and its store end within the 30 s that Kubernetes gives a pod, although
-// the disk hangs.
+// TestStopWhileTheDiskHangs checks that a run and its store end within the 30 s that Kubernetes gives a pod.
 func TestStopWhileTheDiskHangs(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r, g := newGatedRig(t)
@@ -73,8 +71,7 @@ func TestStopWhileTheDiskHangs(t *testing.T) {
 	})
 }
 
-// TestStopWhileAListHangs checks that a run and its store end in time while the commit of a list hangs and a handler is
-// being added.
+// TestStopWhileAListHangs checks the end of a run while the commit of a list hangs and a handler is being added.
 func TestStopWhileAListHangs(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r, g := newGatedRig(t)
@@ -83,7 +80,7 @@ func TestStopWhileAListHangs(t *testing.T) {
 		}
 		r.start()
 		informer.SetPages(r.i, 1)
-		// channels of a handler that blocks, so that its calls queue up
+		// The handler blocks, so that its calls queue up.
 		called, behind := make(chan struct{}, 10), make(chan struct{})
 		if _, err := r.i.AddEventHandler(cache.ResourceEventHandlerFuncs{
 			AddFunc: func(any) { called <- struct{}{}; <-behind }}); err != nil {
@@ -126,7 +123,7 @@ func TestStopWhileAListHangs(t *testing.T) {
 }
 
 // TestHungCommit checks that reads, events, late handlers and resyncs continue while a commit hangs. The status and the
-// watch error handler report the hanging commit. After its end nothing is lost or delivered twice.
+// watch error handler report it. Then nothing is lost or delivered twice.
 func TestHungCommit(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r, g := newGatedRig(t)
@@ -201,7 +198,7 @@ func TestHungCommit(t *testing.T) {
 	})
 }
 
-// beside makes and runs another informer on the rig's store, for another resource of a server of its own.
+// beside runs another informer on the rig's store, for another resource of a server of its own.
 func (r *rig) beside(resource string, srv *server, handlers ...cache.ResourceEventHandler) (i *informer.Informer,
 	stop func()) {
 	r.t.Helper()
@@ -228,9 +225,9 @@ func (r *rig) beside(resource string, srv *server, handlers ...cache.ResourceEve
 	}
 }
 
-// TestHungCommitAtTheDirtyLimit runs several informers on one store whose commit hangs. Only the informer with too many
-// uncommitted changes waits. A quiet informer continues. An informer that lists delivers its list, but does not sync
-// before the list is committed.
+// TestHungCommitAtTheDirtyLimit checks that only the informer with too many uncommitted changes waits for a hanging
+// commit. A quiet informer continues. An informer that lists delivers its list, but does not sync before the list is
+// committed.
 func TestHungCommitAtTheDirtyLimit(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r, g := newGatedRig(t)
@@ -288,9 +285,8 @@ func TestHungCommitAtTheDirtyLimit(t *testing.T) {
 	})
 }
 
-// TestHandlersWhileAnApplyIsDue checks the loop that applies events. It waits for a commit before it takes deltasMu,
-// and does not wait for a commit while it holds this mutex, although other informers have made too many uncommitted
-// changes meanwhile.
+// TestHandlersWhileAnApplyIsDue checks that the process loop waits for a commit before it takes deltasMu, and not while
+// it holds deltasMu, although other informers have made too many uncommitted changes meanwhile.
 func TestHandlersWhileAnApplyIsDue(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r, g := newGatedRig(t)
@@ -315,7 +311,7 @@ func TestHandlersWhileAnApplyIsDue(t *testing.T) {
 		entered, release := g.Hold()
 		informer.Deltas(r.i).Lock()
 		r.srv.write("a/1", "y")
-		synctest.Wait() // the loop that applies events no longer waits for a commit; it waits for deltasMu
+		synctest.Wait() // the process loop now waits for deltasMu, not for a commit
 		var b entry.Batch
 		for n := range 200 {
 			meta := metav1.ObjectMeta{Namespace: "b", Name: fmt.Sprint(n), ResourceVersion: "1"}

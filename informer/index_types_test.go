@@ -50,7 +50,7 @@ func colorOf(obj any) ([]string, error) {
 }
 
 // TestIndexOverAnUpgradeOfTheTypes cites issue 37: the Go types change, but the stored bytes, the index function and
-// the index's version stay the same. The index must match the objects as the new types decode them.
+// its version do not. The index must match the objects as the new types decode them.
 func TestIndexOverAnUpgradeOfTheTypes(t *testing.T) {
 	for name, residency := range map[string]store.Residency{"All": store.All, "None": store.None} {
 		t.Run(name, func(t *testing.T) {

@@ -76,8 +76,7 @@ func TestResyncPeriods(t *testing.T) {
 			got := result{requested, effectiveResync(silent, requested, i.resyncCheckPeriod),
 				i.resyncCheckPeriod}
 			if tc.check == 0 && tc.request > 0 {
-				// As in client-go, a check period of zero accepts any requested resync period, and then no resync
-				// happens.
+				// As in client-go, a check period of zero accepts any requested resync period, and then no resync happens.
 				tc.want = result{tc.request, 0, 0}
 			}
 			if got != tc.want {
@@ -87,8 +86,6 @@ func TestResyncPeriods(t *testing.T) {
 	}
 }
 
-// TestResyncPeriodOfEarlierHandlers checks that adding a handler with a short resync period does not change the periods
-// of earlier handlers.
 func TestResyncPeriodOfEarlierHandlers(t *testing.T) {
 	i := &Informer{o: Options{ResyncPeriod: 30 * time.Second}, resyncCheckPeriod: 30 * time.Second,
 		clock: clock.RealClock{}, synced: newSynced(nil)}
@@ -110,8 +107,8 @@ func TestResyncPeriodOfEarlierHandlers(t *testing.T) {
 	}
 }
 
-// TestRefsOfAList checks references in a list of metadata, which stand for stored objects. In a cold start, and in a
-// list that replaces all stored objects, no stored object may be used for a reference.
+// TestRefsOfAList checks that no stored object is used for a reference in a list of metadata in a cold start, or in a
+// list that replaces all stored objects.
 func TestRefsOfAList(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "b", UID: "1", ResourceVersion: "2"}}
 	pg := &refsPage{refs: []entry.ObjectRef{{Key: "a/b", UID: "1", ResourceVersion: "2"}}}
@@ -138,8 +135,7 @@ func TestRefsOfAList(t *testing.T) {
 	}
 }
 
-// TestUnguardedSchema checks that the informer reports that it cannot notice a changed schema, unless it has the
-// schema's hash or stores metadata. The reason names the option to set, also in a factory.
+// TestUnguardedSchema checks that the reason names the option to set, also in a factory.
 func TestUnguardedSchema(t *testing.T) {
 	for form, want := range map[entry.Representation]bool{entry.Typed: true, entry.Unstructured: true,
 		entry.Metadata: false} {
@@ -196,9 +192,9 @@ func TestKindOfExample(t *testing.T) {
 	}
 }
 
-// TestSyncing checks when the informer has synced. The reflector queues a mark when it is up to date, and the loop must
-// reach this mark while no object is missing. Dropped marks do not count. A mark that was reached while objects were
-// missing counts once they are restored.
+// TestSyncing checks that the informer syncs when the process loop reaches a fifo.Drained delta ("mark") while no
+// object is missing. A dropped mark does not count. A mark that was reached while objects were missing counts once they
+// are restored.
 func TestSyncing(t *testing.T) {
 	type batch struct{ mark, missing, dropped, synced, level bool }
 	for name, batches := range map[string][]batch{

@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestLeftOutLookUpTimesOut checks an object that could not be stored, so that the informer looks it up by name. A
-// look-up that always times out blocks neither the watch nor the sync.
+// TestLeftOutLookUpTimesOut checks that a look-up of a left-out object that always times out blocks neither the watch
+// nor the sync.
 func TestLeftOutLookUpTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newProcess(t)

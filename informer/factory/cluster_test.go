@@ -10,8 +10,7 @@ import (
 	"github.com/larder-dev/larder/internal/fakeapi"
 )
 
-// TestMissing checks that a fake clientset's missing REST client is recognized, as a nil interface and as a nil
-// pointer.
+// TestMissing checks a fake clientset's missing REST client, as a nil interface and as a nil pointer.
 func TestMissing(t *testing.T) {
 	faked := fake.NewClientset()
 	_, c := startServer(t, fakeapi.Options{})
@@ -23,8 +22,7 @@ func TestMissing(t *testing.T) {
 	}
 }
 
-// TestOwnClusterID checks that a factory uses informer.Options.ClusterID, and then does not read the namespace
-// kube-system.
+// TestOwnClusterID checks that a factory with Options.ClusterID does not read the namespace kube-system.
 func TestOwnClusterID(t *testing.T) {
 	s, c := startServer(t, fakeapi.Options{})
 	st := openStore(t, t.TempDir())

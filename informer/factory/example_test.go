@@ -32,7 +32,7 @@ func ExampleNewSharedInformerFactory() {
 	defer closeStore()
 	ctx, cancel := context.WithCancel(context.Background())
 
-	// Before: f := informers.NewSharedInformerFactory(client, 10*time.Minute)
+	// The line before was: f := informers.NewSharedInformerFactory(client, 10*time.Minute)
 	f, err := factory.NewSharedInformerFactory(client, 10*time.Minute,
 		factory.Options{Informer: informer.Options{Store: st}}, &corev1.Pod{})
 	if err != nil {
@@ -49,7 +49,8 @@ func ExampleNewSharedInformerFactory() {
 	// Output: 1 <nil>
 }
 
-// The README's program: Run opens the store, and closes everything in the right order when the function returns.
+// This is the README's program: Run opens the store, and closes everything in the right order when the function
+// returns.
 func ExampleNewSharedInformerFactory_run() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -62,7 +63,7 @@ func ExampleNewSharedInformerFactory_run() {
 	}}
 
 	err := informer.Run(ctx, path, store.Options{}, func(ctx context.Context, s *informer.Session) error {
-		// also starts offline
+		// SyncPolicy Disk also starts offline.
 		o := factory.Options{Informer: informer.Options{Store: s.Store, SyncPolicy: informer.Disk}}
 		f, err := factory.NewSharedInformerFactory(client, 0, o, &corev1.Pod{})
 		if err != nil {
@@ -73,9 +74,9 @@ func ExampleNewSharedInformerFactory_run() {
 		}
 		s.StartFactories(f)
 		f.WaitForCacheSync(ctx.Done())
-		<-ctx.Done() // your controller
+		<-ctx.Done() // your controller runs here
 		return nil
-	}) // ends the informers, waits for them, and closes the store
+	}) // Run ends the informers, waits for them, and closes the store
 	fmt.Println(err)
 	// Output:
 	// added
@@ -89,7 +90,7 @@ func ExampleNewDynamicSharedInformerFactory() {
 	defer closeStore()
 	ctx, cancel := context.WithCancel(context.Background())
 
-	// Before: f := dynamicinformer.NewDynamicSharedInformerFactory(client, 10*time.Minute)
+	// The line before was: f := dynamicinformer.NewDynamicSharedInformerFactory(client, 10*time.Minute)
 	f := factory.NewDynamicSharedInformerFactory(client, 10*time.Minute,
 		factory.Options{Informer: informer.Options{Store: st}})
 	defer f.Shutdown()
@@ -116,7 +117,7 @@ func ExampleNewMetadataSharedInformerFactory() {
 	defer closeStore()
 	ctx, cancel := context.WithCancel(context.Background())
 
-	// Before: f := metadatainformer.NewSharedInformerFactory(client, 10*time.Minute)
+	// The line before was: f := metadatainformer.NewSharedInformerFactory(client, 10*time.Minute)
 	f := factory.NewMetadataSharedInformerFactory(client, 10*time.Minute,
 		factory.Options{Informer: informer.Options{Store: st}})
 	defer f.Shutdown()
@@ -169,7 +170,6 @@ func examplePod() *corev1.Pod {
 	}
 }
 
-// examplePath returns the path of a store in a new directory. remove deletes the directory.
 func examplePath() (path string, remove func()) {
 	dir, err := os.MkdirTemp("", "larder-example")
 	if err != nil {

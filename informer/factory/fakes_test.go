@@ -97,8 +97,7 @@ func unstructuredPod(p *corev1.Pod) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: content}
 }
 
-// TestFakeClients checks Larder's factories on client-go's fake clients. Their handlers and listers get the same as
-// those of client-go's factories.
+// TestFakeClients checks that Larder's and client-go's factories give handlers and listers the same.
 func TestFakeClients(t *testing.T) {
 	for _, fl := range flavors {
 		t.Run(fl.name, func(t *testing.T) {
@@ -146,8 +145,8 @@ func followFake(t *testing.T, f subject, w podWriter) []string {
 	return append(all, f.listed(t, pods)...)
 }
 
-// TestFakeReceivesNoOtherRequests checks that Larder's factories send a fake client only the requests for pods, since
-// unit tests compare its recorded requests.
+// TestFakeReceivesNoOtherRequests checks that factories send a fake client only the requests for pods, since unit tests
+// compare the fake's requests.
 func TestFakeReceivesNoOtherRequests(t *testing.T) {
 	for _, fl := range flavors {
 		synctest.Test(t, func(t *testing.T) {

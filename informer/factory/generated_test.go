@@ -46,8 +46,8 @@ func generated(t *testing.T, c clients, st *store.Store) (subject, *informer.Inf
 	return subject{f, forResource, synced}, ours
 }
 
-// TestGenerated checks an informer that NewInformer makes in a generated factory. It lists once, notices all kinds of
-// change, has the index of its lister, and resumes after a restart.
+// TestGenerated checks that the informer notices all kinds of change, has the index of its lister, and resumes after a
+// restart.
 func TestGenerated(t *testing.T) {
 	s, c := startServer(t, fakeapi.Options{})
 	s.SetOpenAPIHash(pods.GroupVersion(), "HASH")
@@ -82,8 +82,6 @@ func TestGenerated(t *testing.T) {
 	}
 }
 
-// TestGeneratedRefused checks NewInformer with invalid arguments. Each method of the informer that returns an error
-// reports them.
 func TestGeneratedRefused(t *testing.T) {
 	_, c := startServer(t, fakeapi.Options{})
 	real := c.typed.CoreV1().RESTClient()

@@ -28,8 +28,7 @@ func eachFactory(t *testing.T, fn func(t *testing.T, f subject, w podWriter)) {
 	}
 }
 
-// TestStartTwice checks that a second Start of a factory starts informers made since the first, and does not affect
-// running informers.
+// TestStartTwice checks that a second Start starts only informers made since the first.
 func TestStartTwice(t *testing.T) {
 	eachFactory(t, func(t *testing.T, f subject, w podWriter) {
 		h := &recorder{}
@@ -50,7 +49,7 @@ func TestStartTwice(t *testing.T) {
 		if synced := f.synced(again); len(synced) != 2 || !late.HasSynced() {
 			t.Errorf("after another Start: %v", synced)
 		}
-		close(again) // closing the second Start's channel ends the informers that this Start has started
+		close(again) // the channel of the second Start ends only the informers that this Start has started
 		synctest.Wait()
 		must(t, w.create(pod("a", "2", "x")))
 		synctest.Wait()
@@ -62,8 +61,8 @@ func TestStartTwice(t *testing.T) {
 	})
 }
 
-// TestShutdownWaits checks that a factory's Shutdown waits for the informers and for running handlers, and that no
-// informer starts after it.
+// TestShutdownWaits checks that Shutdown waits for informers and running handlers, and that no informer starts after
+// it.
 func TestShutdownWaits(t *testing.T) {
 	eachFactory(t, func(t *testing.T, f subject, _ podWriter) {
 		busy, stopCh := make(chan struct{}), make(chan struct{})
@@ -94,8 +93,7 @@ func TestShutdownWaits(t *testing.T) {
 	})
 }
 
-// TestWaitForCacheSync checks that the result of WaitForCacheSync has the same keys as client-go's, and is false if the
-// channel closes first.
+// TestWaitForCacheSync checks that the result has client-go's keys, and is false if the channel closes first.
 func TestWaitForCacheSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := fakeClients(t)

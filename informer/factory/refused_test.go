@@ -27,9 +27,8 @@ func otherwise(t *testing.T, st *store.Store) Options {
 	return o
 }
 
-// TestTypedInUse checks the error of a factory if another factory on the store has one of the types open with other
-// options. The collections of the other types are then free. They are also free after Shutdown of a factory that was
-// never started.
+// TestTypedInUse checks that a factory that fails, because a type is open with other options, leaves the collections of
+// its other types free, as does Shutdown of a factory that was never started.
 func TestTypedInUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := fakeClients(t)
@@ -58,8 +57,8 @@ func TestTypedInUse(t *testing.T) {
 	})
 }
 
-// TestUntypedInUse checks a dynamic or metadata factory whose resource is open with other options. All results of
-// ForResource fail with the reason, and WaitForCacheSync does not succeed.
+// TestUntypedInUse checks that all results of ForResource fail with the reason, and that WaitForCacheSync does not
+// succeed.
 func TestUntypedInUse(t *testing.T) {
 	for _, fl := range []flavor{dynamicFlavor, metadataFlavor} {
 		synctest.Test(t, func(t *testing.T) {
@@ -89,13 +88,12 @@ func TestUntypedInUse(t *testing.T) {
 				t.Error("refused twice")
 			}
 			first.Shutdown()
-			close(stopCh) // closing the channel ends the refused informers
+			close(stopCh) // the refused informers end with the channel
 			f.Shutdown()
 		})
 	}
 }
 
-// TestAfterShutdown checks that ForResource makes no new informers after Shutdown, and that existing ones can be read.
 func TestAfterShutdown(t *testing.T) {
 	for _, fl := range []flavor{dynamicFlavor, metadataFlavor} {
 		synctest.Test(t, func(t *testing.T) {
@@ -120,8 +118,6 @@ func TestAfterShutdown(t *testing.T) {
 	}
 }
 
-// TestOptionsThatCanNotHold checks a factory with an option that cannot apply to all informers. The error names the
-// option.
 func TestOptionsThatCanNotHold(t *testing.T) {
 	c := fakeClients(t)
 	codec, err := codec.For(&corev1.Pod{})
@@ -165,7 +161,6 @@ func TestOptionsThatCanNotHold(t *testing.T) {
 	}
 }
 
-// cacheErr returns the reason for which an informer was refused.
 func cacheErr(i cache.SharedIndexInformer) error {
 	_, err := informer.Of(i)
 	return err

@@ -57,7 +57,7 @@ func getters(t reflect.Type, fn func(name string, result reflect.Type)) {
 	}
 }
 
-// TestResourcesAreComplete checks that resourcesOf finds each type of client-go's factory under the same name.
+// TestResourcesAreComplete checks that resourcesOf finds each type of client-go's factory under client-go's name.
 func TestResourcesAreComplete(t *testing.T) {
 	stock := informers.NewSharedInformerFactory(nil, 0)
 	all, err := resourcesOf(examples(t))
@@ -98,8 +98,7 @@ func clientFor(t *testing.T, clientset kubernetes.Interface, example runtime.Obj
 	return reflect.Value{}, false
 }
 
-// TestTypedListWatchRequests checks that typedListWatch makes the same requests to a fake as the fake's own client of
-// the type.
+// TestTypedListWatchRequests checks that a fake gets the requests that its own client of the type would make.
 func TestTypedListWatchRequests(t *testing.T) {
 	all, err := resourcesOf(examples(t))
 	must(t, err)

@@ -19,9 +19,8 @@ import (
 	"github.com/larder-dev/larder/internal/fakeapi"
 )
 
-// TestRestartListsNothing checks the typed, dynamic and metadata factories on one store and one resource. Each lists
-// once, and not again after a restart. After the restart the handlers receive the stored objects and the changes since,
-// and the listers have the server's state.
+// TestRestartListsNothing checks the typed, dynamic and metadata factories on one store and one resource. After a
+// restart handlers receive the stored objects and the changes since, and no factory lists.
 func TestRestartListsNothing(t *testing.T) {
 	s, c := startServer(t, fakeapi.Options{})
 	must(t, s.Load(pods, pod("a", "1", "x"), pod("a", "2", "x"), pod("b", "1", "x")))
@@ -54,7 +53,7 @@ func TestRestartListsNothing(t *testing.T) {
 	s.ResetCounts()
 	run(func(name string, f subject, h *recorder) {
 		equal(t, name+": restart", h.take(), []string{
-			// calls for the objects from the store
+			// The first three calls are for the objects from the store.
 			"add a/1=x initial=true", "add a/2=x initial=true", "add b/1=x initial=true",
 			"update a/1=x to a/1=y", "delete a/2=x", "add c/1=x initial=true",
 		})
@@ -72,8 +71,8 @@ func TestRestartListsNothing(t *testing.T) {
 	}
 }
 
-// TestPrune checks Store.Prune. It drops the collections that no factory of the program has opened, even while
-// informers run. The informers of the other collections resume afterwards (issue 39).
+// TestPrune checks that Store.Prune drops only collections that no factory has opened, even while informers run. Issue
+// 39.
 func TestPrune(t *testing.T) {
 	s, c := startServer(t, fakeapi.Options{})
 	must(t, s.Load(pods, pod("a", "1", "x")))
@@ -111,8 +110,8 @@ func TestPrune(t *testing.T) {
 	}
 }
 
-// TestAttributes checks what a factory's informers store about a collection: the cluster's id, the schema's hash, and
-// the kind if it is known.
+// TestAttributes checks what is stored about a collection: the cluster's id, the schema's hash, and the kind if it is
+// known.
 func TestAttributes(t *testing.T) {
 	s, c := startServer(t, fakeapi.Options{})
 	must(t, s.Load(pods, pod("a", "1", "x")))
@@ -140,8 +139,7 @@ func TestAttributes(t *testing.T) {
 			Attributes: entry.Attributes{ClusterID: kubeSystem, OpenAPI: "HASH"},
 			Resource:   entry.ResourceInfo{Kind: "Pod", Namespaced: true},
 		},
-		// Informers of unstructured objects and metadata do not know the kind. Whether it is namespaced is known from
-		// the keys.
+		// Informers of unstructured objects and metadata do not know the kind. The keys show whether it is namespaced.
 		entry.Unstructured: {Attributes: entry.Attributes{ClusterID: kubeSystem, OpenAPI: "HASH"},
 			Resource: entry.ResourceInfo{Namespaced: true}},
 		entry.Metadata: {Attributes: entry.Attributes{ClusterID: kubeSystem},
@@ -157,9 +155,8 @@ func TestAttributes(t *testing.T) {
 	}
 }
 
-// TestMetadataByACachedHash cites issue 37: the informers of a factory share the schema's hash for some minutes. After
-// an expired watch and a change of the schema an informer lists whole objects, although the shared hash is from before
-// the change.
+// TestMetadataByACachedHash cites issue 37: the informers of a factory share the schema's hash for some minutes. An
+// expired watch must lead to a list of whole objects although the shared hash is from before the schema's change.
 func TestMetadataByACachedHash(t *testing.T) {
 	s, c := startServer(t, fakeapi.Options{})
 	large := pod("a", "1", "x")
@@ -187,7 +184,6 @@ func TestMetadataByACachedHash(t *testing.T) {
 	}
 }
 
-// TestOffline checks that with SyncPolicy Disk a factory's informers serve the stored objects without a server.
 func TestOffline(t *testing.T) {
 	s, c := startServer(t, fakeapi.Options{})
 	must(t, s.Load(pods, pod("a", "1", "x")))
@@ -208,7 +204,6 @@ func TestOffline(t *testing.T) {
 	}
 }
 
-// TestNotAllowedToReadTheCluster checks that a factory works without permission to get kube-system or the schema.
 func TestNotAllowedToReadTheCluster(t *testing.T) {
 	s, c := startServer(t, fakeapi.Options{})
 	must(t, s.Load(pods, pod("a", "1", "x")))
@@ -231,7 +226,6 @@ func TestNotAllowedToReadTheCluster(t *testing.T) {
 	}
 }
 
-// TestCustomResource checks that a custom resource's object read after a restart equals the object that was listed.
 func TestCustomResource(t *testing.T) {
 	widgets := fakeapi.Resource{
 		GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"},

@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/metadata/metadatainformer"
 )
 
-// resyncs runs a factory for 95 seconds. It returns the number of resync updates that the handler of each resource
-// received. Each resource has one object.
+// resyncs runs a factory for 95 seconds, and returns the number of resync updates for each resource, which has one
+// object.
 func resyncs(t *testing.T, f subject, gvrs ...schema.GroupVersionResource) (counts []int) {
 	t.Helper()
 	stopCh := make(chan struct{})
@@ -36,8 +36,7 @@ func resyncs(t *testing.T, f subject, gvrs ...schema.GroupVersionResource) (coun
 	return counts
 }
 
-// TestCustomResync checks that types have the same resync periods as in client-go's factory if the options set periods
-// per type.
+// TestCustomResync checks that Options.CustomResync has client-go's effect.
 func TestCustomResync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := fakeClients(t, pod("a", "1", "x"))

@@ -39,7 +39,7 @@ var (
 
 var quiet = logr.Discard()
 
-// metaOf returns an object's metadata. Its label value distinguishes the states of the object.
+// metaOf returns an object's metadata. The label value distinguishes the states of the object.
 func metaOf(namespace, name, value string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{"value": value}}
 }
@@ -51,7 +51,6 @@ func pod(namespace, name, value string) *corev1.Pod {
 	}
 }
 
-// describe returns namespace/name=value for an object.
 func describe(obj any) string {
 	m, err := meta.Accessor(obj)
 	if err != nil {
@@ -60,10 +59,9 @@ func describe(obj any) string {
 	return fmt.Sprintf("%s=%s", cache.MetaObjectToName(m), m.GetLabels()["value"])
 }
 
-// recorder is a handler that records its calls.
 type recorder struct {
 	mu    sync.Mutex
-	lines []string // recorded calls; guarded by mu
+	lines []string
 }
 
 func (r *recorder) note(format string, args ...any) {
@@ -76,7 +74,7 @@ func (r *recorder) OnAdd(obj any, initial bool) { r.note("add %s initial=%v", de
 func (r *recorder) OnUpdate(old, obj any)       { r.note("update %s to %s", describe(old), describe(obj)) }
 func (r *recorder) OnDelete(obj any)            { r.note("delete %s", describe(obj)) }
 
-// take returns the recorded calls since the last take.
+// take returns the calls since the last take.
 func (r *recorder) take() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -84,7 +82,6 @@ func (r *recorder) take() []string {
 	return r.lines
 }
 
-// clients holds the clients of the typed, dynamic and metadata factories.
 type clients struct {
 	typed    kubernetes.Interface
 	dynamic  dynamic.Interface
@@ -104,7 +101,6 @@ type flavor struct {
 	stock func(c clients, o Options) subject
 }
 
-// subject is a factory under test, Larder's or client-go's.
 type subject struct {
 	factory
 	forResource func(schema.GroupVersionResource) informers.GenericInformer
@@ -114,12 +110,10 @@ type subject struct {
 
 var flavors = []flavor{typedFlavor, dynamicFlavor, metadataFlavor}
 
-// informer returns the factory's informer for gvr.
 func (s subject) informer(gvr schema.GroupVersionResource) cache.SharedIndexInformer {
 	return s.forResource(gvr).Informer()
 }
 
-// listed returns the contents of the lister for gvr, sorted.
 func (s subject) listed(t *testing.T, gvr schema.GroupVersionResource) []string {
 	t.Helper()
 	return listed(t, s.forResource(gvr).Lister())
@@ -155,7 +149,6 @@ func (s subject) start(
 	}
 }
 
-// waitSynced waits until the factory and the handler have synced.
 func (s subject) waitSynced(t *testing.T, reg cache.ResourceEventHandlerRegistration) {
 	t.Helper()
 	ctx := testContext(t)
@@ -175,7 +168,6 @@ func testContext(t *testing.T) context.Context {
 	return ctx
 }
 
-// startServer returns clients of a new API server, which ends with the test.
 func startServer(t *testing.T, o fakeapi.Options) (*fakeapi.Server, clients) {
 	t.Helper()
 	s := fakeapi.New(o)
@@ -219,14 +211,12 @@ func closeStore(t *testing.T, st *store.Store) {
 	must(t, st.Close())
 }
 
-// on returns options with the store. Their residency, that is, which decoded objects stay in memory, is chosen for the
-// whole test run.
+// on returns options with the store. One residency is chosen for the whole test run.
 func on(t *testing.T, st *store.Store) Options {
 	t.Helper()
 	return Options{Informer: informer.Options{Store: st, Logger: &quiet, Residency: testresidency.Of(t)}}
 }
 
-// inMemory returns options without a store, so that objects are in memory only.
 func inMemory() Options {
 	return Options{Informer: informer.Options{InMemory: true, Logger: &quiet}}
 }

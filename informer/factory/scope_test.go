@@ -51,8 +51,8 @@ func TestNamespace(t *testing.T) {
 	}
 }
 
-// TestScope checks that a factory's selectors, including the shard selector, are in the collection's identity and in
-// every request. A look-up by name combines them with its own field selector.
+// TestScope checks that the selectors, including the shard selector, are in the collection's identity and in every
+// request. A look-up by name combines them with its own field selector.
 func TestScope(t *testing.T) {
 	shard, err := entry.ShardSelector(1, 3)
 	must(t, err)
@@ -103,8 +103,7 @@ func selectOdd(calls *int) func(*metav1.ListOptions) {
 	}
 }
 
-// TestTweakListOptions checks that the selectors that TweakListOptions sets are in the collection's identity and in
-// every request, including look-ups by name. All other options that it sets are ignored.
+// TestTweakListOptions checks that all options except selectors are ignored.
 func TestTweakListOptions(t *testing.T) {
 	for _, fl := range flavors {
 		t.Run(fl.name, func(t *testing.T) {
@@ -165,7 +164,6 @@ func TestTweakListOptions(t *testing.T) {
 	}
 }
 
-// TestBadSelector checks that the error for an invalid selector names it.
 func TestBadSelector(t *testing.T) {
 	for name, tweak := range map[string]func(*metav1.ListOptions){
 		"label selector": func(o *metav1.ListOptions) { o.LabelSelector = "=,=" },

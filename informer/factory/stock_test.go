@@ -15,8 +15,8 @@ import (
 	"github.com/larder-dev/larder/informer/factory"
 )
 
-// TestTypesThatWereNotGivenAreLoggedOnce checks the types that a program uses and has not passed to the factory. One
-// log line names such a type, whose objects are in memory and are listed at each start (issue 16, B7).
+// TestTypesThatWereNotGivenAreLoggedOnce checks the log line about a type that the program uses and has not passed to
+// the factory. Its objects are in memory and are listed at each start (issue 16, B7).
 func TestTypesThatWereNotGivenAreLoggedOnce(t *testing.T) {
 	var mu sync.Mutex
 	var lines []string

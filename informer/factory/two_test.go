@@ -10,9 +10,8 @@ import (
 	"github.com/larder-dev/larder/internal/fakeapi"
 )
 
-// TestTwoFactoriesOneStore checks the factories of two components of a program, such as the sources of external-dns.
-// They share the informer of a common resource: one list and one watch, but separate handlers and listers. The second
-// factory continues when the first has been shut down. Issue 38.
+// TestTwoFactoriesOneStore checks the factories of two components of a program, such as the sources of external-dns:
+// one list and one watch of a common resource, but separate handlers and listers. Issue 38.
 func TestTwoFactoriesOneStore(t *testing.T) {
 	for _, fl := range flavors {
 		t.Run(fl.name, func(t *testing.T) {

@@ -18,8 +18,8 @@ import (
 	"github.com/larder-dev/larder/internal/fakeapi"
 )
 
-// TestTypedIsOurs checks which informers the typed factory returns. For the types passed to it, every method returns
-// Larder's informer, also if the type is used by InformerFor only. For other types the informers are client-go's.
+// TestTypedIsOurs checks that every method returns Larder's informer for the types passed to the factory, also if a
+// type is used by InformerFor only. For other types the informers are client-go's.
 func TestTypedIsOurs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := fakeClients(t, pod("a", "1", "x"), pod("b", "1", "x"))
@@ -69,7 +69,6 @@ func TestTypedIsOurs(t *testing.T) {
 	})
 }
 
-// TestTransform checks that each factory applies its transform before it stores objects, and stores TransformVersion.
 func TestTransform(t *testing.T) {
 	s, c := startServer(t, fakeapi.Options{})
 	must(t, s.Load(pods, pod("a", "1", "x")))
@@ -99,8 +98,7 @@ func TestTransform(t *testing.T) {
 	}
 }
 
-// TestTransformNeedsVersion checks that factories refuse a transform without TransformVersion, and then store no object
-// untransformed. Issue 37.
+// TestTransformNeedsVersion checks that no object is stored untransformed. Issue 37.
 func TestTransformNeedsVersion(t *testing.T) {
 	s, c := startServer(t, fakeapi.Options{})
 	must(t, s.Load(pods, pod("a", "1", "x")))
@@ -134,7 +132,6 @@ func TestTransformNeedsVersion(t *testing.T) {
 	}
 }
 
-// TestSecrets checks that a factory serves Secrets, and stores them in its file only if PersistSecrets is set.
 func TestSecrets(t *testing.T) {
 	s, c := startServer(t, fakeapi.Options{})
 	must(t, s.Load(secrets, &corev1.Secret{ObjectMeta: metaOf("a", "1", "x")}))
@@ -158,7 +155,7 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
-// TestIndexers checks that a factory adds the index by namespace to a copy of the caller's indexers.
+// TestIndexers checks that a factory does not modify the caller's indexers.
 func TestIndexers(t *testing.T) {
 	c := fakeClients(t)
 	own := func(any) ([]string, error) { return []string{"own"}, nil }

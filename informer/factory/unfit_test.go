@@ -13,8 +13,8 @@ import (
 )
 
 // TestMetadataThatDoNotFit cites kubernetes#91582 and issue 38: the first listed object of an aggregated API has
-// metadata that do not fit ObjectMeta. Before, requests for the metadata of one object, which check the connection,
-// always failed. After a lost connection the informer received nothing more, and a restart did not sync.
+// metadata that do not fit ObjectMeta. Then probes always failed, an informer received nothing after a lost connection,
+// and a restart did not sync.
 func TestMetadataThatDoNotFit(t *testing.T) {
 	widgets := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
 	widget := func(name, value string, more map[string]any) *unstructured.Unstructured {

@@ -11,8 +11,8 @@ import (
 	"github.com/larder-dev/larder/internal/fakeapi"
 )
 
-// TestUnstarted checks that one log line names the types of a factory whose informers were not started. Their listers
-// have the objects of an earlier run. Issue 37.
+// TestUnstarted checks the log line about types that were not started: their listers have the objects of an earlier
+// run. Issue 37.
 func TestUnstarted(t *testing.T) {
 	s, c := startServer(t, fakeapi.Options{})
 	must(t, s.Load(pods, pod("a", "1", "x")))

@@ -9,9 +9,8 @@ import (
 	"testing"
 )
 
-// TestEncoding checks which encoding an informer requests. It is JSON if the server, or the server that the stored
-// objects came from, is newer than the Go types in this program, or if the server's version is unknown. Otherwise it is
-// protobuf.
+// TestEncoding checks that the encoding is JSON if the server, or the server that the stored objects came from, is
+// newer than the Go types in this program, or if the server's version is unknown.
 func TestEncoding(t *testing.T) {
 	const protobuf = "application/vnd.kubernetes.protobuf,application/json"
 	for _, tt := range []struct{ server, stored, wire, text string }{
@@ -42,8 +41,7 @@ func TestEncoding(t *testing.T) {
 	}
 }
 
-// TestEncodingWithoutProtobuf checks that the encoding of a resource without protobuf, such as a custom resource, is
-// always JSON.
+// TestEncodingWithoutProtobuf checks a resource without protobuf, such as a custom resource.
 func TestEncodingWithoutProtobuf(t *testing.T) {
 	e := NewEncoding(nil)
 	for _, server := range []string{"", "v1.37.0", "v1.38.0"} {
@@ -53,7 +51,6 @@ func TestEncodingWithoutProtobuf(t *testing.T) {
 	}
 }
 
-// TestTypesVersion checks that typesVersion is the version of k8s.io/api in go.mod.
 func TestTypesVersion(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "..", "go.mod"))
 	if err != nil {

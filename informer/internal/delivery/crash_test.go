@@ -10,7 +10,6 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// doneNow is a cache.DoneChecker whose channel is closed.
 type doneNow struct{}
 
 func (doneNow) Name() string { return "test" }
@@ -24,15 +23,12 @@ func handlerOf(fn func(obj any)) *Listener {
 	return New(cache.ResourceEventHandlerFuncs{DeleteFunc: fn}, logr.Discard(), clock.RealClock{}, doneNow{}, noPages{})
 }
 
-// noPages is a Source that has no stored objects to deliver.
 type noPages struct{}
 
 func (noPages) NextPage(*Listener)           {}
 func (noPages) NextResync(*Listener)         {}
 func (noPages) Called(string, time.Duration) {}
 
-// TestHandlerCrash checks that with utilruntime.ReallyCrash on a handler's panic is reported, and then crashes the
-// process.
 func TestHandlerCrash(t *testing.T) {
 	handlers := utilruntime.PanicHandlers
 	utilruntime.PanicHandlers = nil // the default panic handlers would print the panic

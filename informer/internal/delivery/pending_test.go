@@ -13,18 +13,17 @@ import (
 	"github.com/larder-dev/larder/informer/internal/delivery/deliverytest"
 )
 
-// plainPending is a simple model of the type pending, a handler's queue of calls. It is a slice that is searched from
-// the end.
+// plainPending is a simple model of a handler's queue (type pending): a slice that is searched from the end.
 type plainPending struct {
 	threshold int
 	items     []plainItem
-	regime    int // how often the queue has shrunk below the threshold for merging
+	regime    int // regime counts how often the queue has shrunk below the threshold for merging
 	merged    int
 }
 
 type plainItem struct {
 	Call
-	regime int // the queue's regime plus 1 when the call was queued; 0 if the queue was below the threshold
+	regime int // regime is the queue's regime plus 1 when the call was queued; 0 below the threshold
 }
 
 func (q *plainPending) put(n Call) {
@@ -64,20 +63,18 @@ func (q *plainPending) take() (n Call, ok bool) {
 	return n, true
 }
 
-// queueModel applies the same events of a few objects to a handler's queue of calls and to its model.
 type queueModel struct {
 	q     pending
 	plain plainPending
-	state map[string]int // the current object of each key, as a number
-	last  int            // the highest number given to an object
+	state map[string]int // state has the current object of each key, as a number
+	last  int            // last is the highest number given to an object
 
 	happened, delivered map[string][]Call
-	deletes             int // number of queued deletes
+	deletes             int
 	firsts              int32
 }
 
-// TestPendingModel compares a handler's queue of calls with its model. It also checks that the queue loses no event
-// that must not be merged, and does not exceed its bound.
+// TestPendingModel also checks that the queue loses no event that must not be merged, and does not exceed its bound.
 func TestPendingModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		threshold := rapid.IntRange(1, 20).Draw(t, "threshold")
@@ -127,7 +124,6 @@ func (m *queueModel) put(n Call) {
 	m.plain.put(n)
 }
 
-// change queues an add or an update of an object.
 func (m *queueModel) change(key string, first bool) {
 	m.last++
 	n := Call{Type: cache.Added, Key: key, New: m.last, Initial: first}
@@ -192,8 +188,7 @@ func callsOf(ns []Call) (out []deliverytest.Call) {
 	return out
 }
 
-// TestPendingKeepsEverything checks that a handler's queue merges no calls while it is below the threshold, even if it
-// was above it before.
+// TestPendingKeepsEverything checks a queue below the merge threshold, even if it was above the threshold before.
 func TestPendingKeepsEverything(t *testing.T) {
 	q := newPending(4)
 	update := func(old int) { q.put(Call{Type: cache.Updated, Key: "a", Old: old, New: old + 1}) }
@@ -224,7 +219,6 @@ func TestPendingKeepsEverything(t *testing.T) {
 	}
 }
 
-// TestPendingShrinks checks that a handler's queue frees the memory of a burst of calls.
 func TestPendingShrinks(t *testing.T) {
 	q := newPending(mergeThreshold)
 	for n := range 100_000 {
@@ -238,7 +232,7 @@ func TestPendingShrinks(t *testing.T) {
 	}
 }
 
-// BenchmarkPending compares a handler's queue of calls with client-go's ring buffer, which never merges calls.
+// BenchmarkPending compares a handler's queue with client-go's ring buffer, which never merges calls.
 func BenchmarkPending(b *testing.B) {
 	key := "namespace/name"
 	n := Call{Type: cache.Updated, Key: key, Old: &key, New: &key}
