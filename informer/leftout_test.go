@@ -111,7 +111,6 @@ func (p *process) waitIdle() {
 	synctest.Wait()
 }
 
-// end ends the current program, and checks and closes the store file.
 func (p *process) end() {
 	p.t.Helper()
 	p.stop()
@@ -136,7 +135,6 @@ func (p *process) holds(want ...string) {
 	}
 }
 
-// leftOut checks Status.LeftOut, the list of objects that could not be stored.
 func (p *process) leftOut(want ...string) {
 	p.t.Helper()
 	var got []string
@@ -165,7 +163,6 @@ func (p *process) calm(lists int) {
 
 var bothBugs = []bug{badTransform, badIndex}
 
-// forBoth runs fn for each bug, in a synctest bubble.
 func forBoth(t *testing.T, fn func(t *testing.T, b bug)) {
 	for _, b := range bothBugs {
 		t.Run(string(b), func(t *testing.T) {
@@ -174,8 +171,8 @@ func forBoth(t *testing.T, fn func(t *testing.T, b bug)) {
 	}
 }
 
-// TestLeftOutIsRestored checks that the second process restores an object that the first process could not store,
-// without a list. Issue 16, A2.
+// TestLeftOutIsRestored checks that the second process restores, without a list, an object that the first could not
+// store. Issue 16, A2.
 func TestLeftOutIsRestored(t *testing.T) {
 	forBoth(t, func(t *testing.T, b bug) {
 		p := newProcess(t)
@@ -203,8 +200,7 @@ func TestLeftOutIsRestored(t *testing.T) {
 	})
 }
 
-// TestLeftOutByAList checks that objects that could not be stored during a first list or a relist are also restored by
-// the next process.
+// TestLeftOutByAList checks objects that could not be stored during a first list or a relist.
 func TestLeftOutByAList(t *testing.T) {
 	for _, relist := range []bool{false, true} {
 		t.Run(fmt.Sprintf("relist=%v", relist), func(t *testing.T) {
@@ -239,8 +235,8 @@ func TestLeftOutByAList(t *testing.T) {
 	}
 }
 
-// TestLeftOutIsNoRewind checks that an update that could not be stored does not look like a server that has gone back
-// to an older state. A program that still has the bug resumes, and the object stays recorded as left out. Issue 16, A7.
+// TestLeftOutIsNoRewind checks that an update that could not be stored does not look like a rewound server. A program
+// that still has the bug resumes, and Status.LeftOut keeps the object. Issue 16, A7.
 func TestLeftOutIsNoRewind(t *testing.T) {
 	forBoth(t, func(t *testing.T, b bug) {
 		p := newProcess(t)
@@ -270,8 +266,7 @@ func TestLeftOutIsNoRewind(t *testing.T) {
 	})
 }
 
-// TestLeftOutChangesMeanwhile checks objects that could not be stored and that change while no process runs. The next
-// process's watch delivers these changes.
+// TestLeftOutChangesMeanwhile checks objects that could not be stored and that change while no process runs.
 func TestLeftOutChangesMeanwhile(t *testing.T) {
 	forBoth(t, func(t *testing.T, b bug) {
 		p := newProcess(t)
@@ -297,8 +292,6 @@ func TestLeftOutChangesMeanwhile(t *testing.T) {
 	})
 }
 
-// TestLeftOutUntilTheNextEvent checks that an object that could not be stored is no longer recorded as left out after
-// its next event in the same run.
 func TestLeftOutUntilTheNextEvent(t *testing.T) {
 	forBoth(t, func(t *testing.T, b bug) {
 		p := newProcess(t)
@@ -321,8 +314,7 @@ func TestLeftOutUntilTheNextEvent(t *testing.T) {
 	})
 }
 
-// TestLeftOutTooMany checks that if more objects could not be stored than the file records by name, a later process
-// lists.
+// TestLeftOutTooMany checks that a later process lists if the file cannot name all left-out objects.
 func TestLeftOutTooMany(t *testing.T) {
 	for _, cold := range []bool{false, true} {
 		t.Run(fmt.Sprintf("first list=%v", cold), func(t *testing.T) {
@@ -362,8 +354,6 @@ func TestLeftOutTooMany(t *testing.T) {
 	}
 }
 
-// TestLeftOutLookUpRefused checks that the informer lists if the server refuses the look-ups by name that would restore
-// objects.
 func TestLeftOutLookUpRefused(t *testing.T) {
 	refusals := map[string]error{
 		"403": apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("from the test")),
@@ -395,8 +385,7 @@ func TestLeftOutLookUpRefused(t *testing.T) {
 	}
 }
 
-// TestLeftOutThroughAFlakyLink checks that failed look-ups of objects that could not be stored are retried until all
-// are restored, without a list.
+// TestLeftOutThroughAFlakyLink checks that failed look-ups are retried, without a list, until all objects are restored.
 func TestLeftOutThroughAFlakyLink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newProcess(t)

@@ -30,7 +30,7 @@ func TestRemoveHandler(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.run(other)
-		for range 2 { // removing the same registration twice is allowed
+		for range 2 { // removing a registration twice is allowed
 			if err := i.RemoveEventHandler(reg); err != nil {
 				t.Fatal(err)
 			}
@@ -68,7 +68,6 @@ func TestRemoveHandler(t *testing.T) {
 	})
 }
 
-// TestOneHandlerTwice checks that a handler may be registered more than once, with independent registrations.
 func TestOneHandlerTwice(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -92,8 +91,7 @@ func TestOneHandlerTwice(t *testing.T) {
 	})
 }
 
-// TestShutDownEventHandler checks that cache.ShutDownEventHandler waits for the handler's running call, but not for
-// queued calls.
+// TestShutDownEventHandler checks that cache.ShutDownEventHandler waits for the running call, but not for queued calls.
 func TestShutDownEventHandler(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -173,8 +171,8 @@ func TestStopped(t *testing.T) {
 	})
 }
 
-// TestReplaceInformer checks that New succeeds on the collection of an informer that is about to end, even if one of
-// its handlers is slow. While that informer runs, New fails immediately.
+// TestReplaceInformer checks that New succeeds on the collection of an informer that is about to end, even if a handler
+// is slow. While that informer runs, New fails immediately.
 func TestReplaceInformer(t *testing.T) {
 	inContext := func(i *informer.Informer) (run, end func()) {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -211,7 +209,7 @@ func TestReplaceInformer(t *testing.T) {
 				synctest.Wait()
 				begun := time.Now()
 				other := informer.OptionsOf(i)
-				// a different option, so that the new informer cannot share the first informer's collection
+				// With a different option, the new informer cannot share the first informer's collection.
 				other.AuditEvery = time.Hour
 				if _, err := informer.New(r.srv, &corev1.Pod{}, other); !errors.Is(err, store.ErrCollectionOpen) ||
 					time.Since(begun) > 0 {
@@ -237,7 +235,6 @@ func TestReplaceInformer(t *testing.T) {
 	}
 }
 
-// deaf is a ListerWatcher that ignores contexts.
 type deaf struct {
 	*server
 	held     atomic.Int32
@@ -258,7 +255,6 @@ func (d *deaf) WatchWithContext(context.Context, metav1.ListOptions) (watch.Inte
 	return watch.NewFake(), nil
 }
 
-// TestReplaceInformerWithADeafListerWatcher checks that New waits for an informer whose ListerWatcher ignores contexts.
 func TestReplaceInformerWithADeafListerWatcher(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -288,8 +284,7 @@ func TestReplaceInformerWithADeafListerWatcher(t *testing.T) {
 	})
 }
 
-// TestReplaceInformerThatDoesNotEnd checks that New waits only for a limited time for an informer on the same
-// collection that does not end, and that the error says so.
+// TestReplaceInformerThatDoesNotEnd checks that New waits only for a limited time, and that the error says so.
 func TestReplaceInformerThatDoesNotEnd(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -307,8 +302,7 @@ func TestReplaceInformerThatDoesNotEnd(t *testing.T) {
 	})
 }
 
-// TestClose checks Informer.Close. For an informer that was never run, it closes the collection and prevents a run. It
-// does not end a running informer.
+// TestClose checks that Close prevents the run of an informer that was never run, and does not end a running informer.
 func TestClose(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -328,7 +322,7 @@ func TestClose(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		unused.RunWithContext(t.Context()) // RunWithContext returns immediately after Close
+		unused.RunWithContext(t.Context())
 		if _, err := unused.AddEventHandler(&recorder{}); err == nil || !unused.IsStopped() || unused.HasSynced() {
 			t.Errorf("closed: stopped %v, synced %v, a handler was added with error %v", unused.IsStopped(), unused.HasSynced(),
 				err)
@@ -376,7 +370,7 @@ func TestNewOnAReadOnlyStore(t *testing.T) {
 	})
 }
 
-// TestNewOnAClosedStore checks that New fails immediately on a closed store, even if it has an unclosed informer.
+// TestNewOnAClosedStore checks that New fails immediately, even if the closed store has an unclosed informer.
 func TestNewOnAClosedStore(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)

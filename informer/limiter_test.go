@@ -23,9 +23,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestInformersShareALimiter checks the informers of a store, including informers in memory, while the server is
-// unreachable. Together they make as many requests as one informer, and soon after the outage all of them are live
-// without a list.
+// TestInformersShareALimiter checks that, while the server is unreachable, the informers of a store together make as
+// many requests as one informer. Soon after the outage all of them are live without a list.
 func TestInformersShareALimiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		quiet := logr.Discard()

@@ -29,8 +29,8 @@ func fat(obj any) (any, error) {
 	return pod, nil
 }
 
-// openBehind returns an informer whose store differs from the server, and the expected calls of a handler. The
-// differences need at least three transactions.
+// openBehind returns an informer whose store differs from the server by at least three transactions, and the expected
+// calls of a handler.
 func openBehind(t *testing.T, r *rig) (i *informer.Informer, changes []string) {
 	t.Helper()
 	r.o.Residency, r.o.TransformVersion = store.None, informer.Unversioned
@@ -76,9 +76,8 @@ func afterInitial(lines []string) []string {
 	return nil
 }
 
-// TestListInSeveralTransactions checks a list that the store writes in several transactions. Handlers get the changes
-// after each transaction, deletes first. A handler that registers between two transactions gets the objects stored
-// then, and the later changes.
+// TestListInSeveralTransactions checks that handlers get the changes after each transaction, deletes first. A handler
+// that registers between two transactions gets the objects stored then, and the later changes.
 func TestListInSeveralTransactions(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -124,7 +123,7 @@ type commitFaults struct {
 	store.Interface
 	mu  sync.Mutex
 	err error
-	at  int // guarded by mu; number of Commits that succeed before the failing one
+	at  int // at is the number of Commits that succeed before the failing one
 }
 
 func (s *commitFaults) BeginReplace(ctx context.Context, o store.ReplaceOptions) (store.Replacement, error) {
@@ -154,9 +153,8 @@ func (s *commitFaults) done() bool {
 	return s.at < 0
 }
 
-// TestListFailsBetweenTransactions checks a list of which one transaction fails. Handlers get each change once, whether
-// the list continues or another list replaces it. By default one kind of fault is tried in every transaction, and the
-// other kinds in the second transaction only; LARDER_SOAK=1 tries all.
+// TestListFailsBetweenTransactions checks that handlers get each change once, whether the list continues or another
+// list replaces it. LARDER_SOAK=1 tries all kinds of faults in every transaction.
 func TestListFailsBetweenTransactions(t *testing.T) {
 	for name, fault := range map[string]*commitFaults{
 		"no space":                    {err: store.ErrNoSpace},

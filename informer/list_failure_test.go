@@ -11,8 +11,8 @@ import (
 	"github.com/larder-dev/larder/internal/hook"
 )
 
-// TestListOutcomeUnknown checks a list whose commit may or may not have reached the file, which is then rebuilt.
-// Handlers get each change once.
+// TestListOutcomeUnknown checks that handlers get each change once although a list's commit may or may not have reached
+// the file.
 func TestListOutcomeUnknown(t *testing.T) {
 	for name, inRelist := range map[string]bool{"cold start": false, "relist": true} {
 		for when, after := range map[string]bool{"before the commit": false, "after it": true} {

@@ -27,11 +27,11 @@ import (
 // if such a call would deadlock.
 type caller struct {
 	t        *testing.T
-	informer atomic.Pointer[informer.Informer] // the informer to call; nil until it is made
-	busy     atomic.Bool                       // true while this logger calls the informer, whose methods log too
+	informer atomic.Pointer[informer.Informer] // informer is nil until the informer is made
+	busy     atomic.Bool                       // busy is true while this logger calls the informer, whose methods log too
 
 	mu    sync.Mutex
-	lines []string // logged lines; guarded by mu
+	lines []string
 }
 
 func (c *caller) logger() logr.Logger {
@@ -77,7 +77,6 @@ func isFree(l informer.Lock) bool {
 	return false
 }
 
-// logged returns the number of log lines that contain the text.
 func (c *caller) logged(text string) (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -89,8 +88,7 @@ func (c *caller) logged(text string) (n int) {
 	return n
 }
 
-// TestLoggerCallsTheInformer checks that the informer holds no lock when it logs a line about a handler, so a logger
-// may call the informer.
+// TestLoggerCallsTheInformer checks that the informer holds no lock when it logs a line about a handler.
 func TestLoggerCallsTheInformer(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -121,7 +119,7 @@ func TestLoggerCallsTheInformer(t *testing.T) {
 		for n := range mergeThreshold + 1 {
 			r.srv.write(fmt.Sprintf("a/%04d", n), "x")
 			if n == mergeThreshold/2 {
-				synctest.Wait() // let the first handler process its calls; on one core it might otherwise fall behind
+				synctest.Wait() // on one core the first handler might otherwise fall behind
 			}
 		}
 		synctest.Wait()
@@ -132,8 +130,7 @@ func TestLoggerCallsTheInformer(t *testing.T) {
 	})
 }
 
-// TestLoggerOfShortPeriodsCallsTheInformer checks that the informer holds no lock when it warns, after the start, about
-// a resync period that is too short.
+// TestLoggerOfShortPeriodsCallsTheInformer checks that the informer holds no lock when it warns of a resync period.
 func TestLoggerOfShortPeriodsCallsTheInformer(t *testing.T) {
 	for check, want := range map[time.Duration]string{
 		time.Minute: "the informer has already started",
@@ -158,7 +155,6 @@ func TestLoggerOfShortPeriodsCallsTheInformer(t *testing.T) {
 	}
 }
 
-// badStore is a store that fails to read one object.
 type badStore struct {
 	store.Interface
 	bad string
@@ -193,8 +189,8 @@ func logErrors(t *testing.T) {
 	t.Cleanup(func() { utilruntime.ErrorHandlers = old })
 }
 
-// TestLoggerOfUnreadableObjectsCallsTheInformer checks a stored object that cannot be read. A handler that registers
-// late does not get it, and the informer holds no lock when it reports the error.
+// TestLoggerOfUnreadableObjectsCallsTheInformer checks that the informer holds no lock when it reports a stored object
+// that cannot be read.
 func TestLoggerOfUnreadableObjectsCallsTheInformer(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)

@@ -10,7 +10,7 @@ import (
 )
 
 // TestLongNames checks that an object's key may have 16 KiB. An object with a longer key is not stored: the status
-// counts it exactly and says why, a restart does not list, and the DELETED event clears the record. Issue 38.
+// counts it exactly and says why, a restart does not list, and the DELETED event clears it. Issue 38.
 func TestLongNames(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -18,7 +18,7 @@ func TestLongNames(t *testing.T) {
 		r.srv.write(longest, "x")
 		r.srv.write(tooLong, "x")
 		r.srv.write("a/"+strings.Repeat("m", 5000), "x")
-		for range 2 { // the second pass of the loop is a restart
+		for range 2 { // the second pass is a restart
 			i := r.start()
 			synctest.Wait()
 			s := i.Status()

@@ -19,7 +19,6 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// one is an informer on the shared store, with its server.
 type one struct {
 	srv    *server
 	i      *informer.Informer
@@ -36,7 +35,7 @@ type fleet struct {
 	made    int
 }
 
-// start makes and runs an informer of the resource. An earlier informer of this resource must be about to end.
+// start runs an informer of the resource. An earlier informer of this resource must be about to end.
 func (m *fleet) start(resource string) {
 	m.r.t.Helper()
 	srv := m.servers[resource]
@@ -69,7 +68,6 @@ func (m *fleet) startNew() {
 	m.start(fmt.Sprintf("r-%03d", m.made))
 }
 
-// pick returns the resource of a running informer.
 func (m *fleet) pick() string {
 	all := slices.Sorted(maps.Keys(m.running))
 	return all[m.random.IntN(len(all))]
@@ -88,9 +86,8 @@ func (m *fleet) change(n int) {
 	}
 }
 
-// TestManyInformers starts and ends many informers on one store while objects change. Some collections are dropped,
-// some informers are stopped, and some are replaced while they end. It checks that the objects of each running informer
-// finally equal its server's.
+// TestManyInformers starts, stops, replaces and drops many informers on one store while objects change. The objects of
+// each running informer must finally equal its server's.
 func TestManyInformers(t *testing.T) {
 	const informers, rounds = 60, 6
 	bubble(t, func(t *testing.T) {

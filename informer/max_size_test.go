@@ -15,8 +15,8 @@ import (
 // large returns a label value that makes a pod of about 3 KB.
 func large(n int) string { return fmt.Sprintf("%d-%s", n, strings.Repeat("x", 3000)) }
 
-// TestMaxSize checks changes that do not fit into the file because of store.Options.MaxSize. They are served from
-// memory, and committed once the file has space.
+// TestMaxSize checks that changes that do not fit into the file are served from memory, and committed once the file has
+// space.
 func TestMaxSize(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -54,7 +54,7 @@ func TestMaxSize(t *testing.T) {
 		synctest.Wait()
 		r.close()
 
-		r.so.MaxSize = 1 << 20 // a limit below the file's present size
+		r.so.MaxSize = 1 << 20 // the limit is below the file's present size
 		i = r.start()
 		if lists, _ := r.srv.requests(); lists != 1 {
 			t.Errorf("%d lists", lists)
@@ -70,8 +70,8 @@ func TestMaxSize(t *testing.T) {
 	})
 }
 
-// TestMaxSizeTooSmall checks a first list that does not fit into the file because of store.Options.MaxSize. The
-// informer does not sync, and the delivered objects are readable. The next start, with a larger MaxSize, syncs.
+// TestMaxSizeTooSmall checks that a first list that does not fit into the file prevents the sync until a start with a
+// larger MaxSize.
 func TestMaxSizeTooSmall(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -83,7 +83,7 @@ func TestMaxSizeTooSmall(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		s := i.Status()
-		// objects that do not fit into the file are in memory
+		// Objects that do not fit into the file are in memory.
 		if !errors.Is(s.Err, store.ErrNoSpace) || s.Synced || s.Objects != 4000 {
 			t.Errorf("synced %v, source %s, %d objects, %v", s.Synced, s.Source, s.Objects, s.Err)
 		}

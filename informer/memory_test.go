@@ -81,7 +81,7 @@ func manyPods(n int) (cache.ListerWatcher, *watch.FakeWatcher) {
 type still struct {
 	calls   atomic.Int64
 	release chan struct{}
-	resyncs chan string // receives the name of the pod at each resync call; nil if resync calls are not recorded
+	resyncs chan string // resyncs, if not nil, receives the name of the pod at each resync call
 }
 
 func (h *still) OnAdd(any, bool) { h.wait() }
@@ -99,8 +99,7 @@ func (h *still) wait() {
 
 const (
 	manyObjects = 5000
-	// fewObjects bounds the decoded objects in memory: a page of the store and a page of a handler's queue, with a
-	// margin.
+	// fewObjects bounds the decoded objects in memory: a page of the store and a page of a handler's queue, with a margin.
 	fewObjects = 1500
 )
 
@@ -138,7 +137,6 @@ func testSlowHandlers(t *testing.T) {
 	}
 }
 
-// many is a synced informer on the server of manyPods.
 type many struct {
 	informer *informer.Informer
 	codec    liveCodec
@@ -187,8 +185,8 @@ func startMany(t *testing.T, residency store.Residency, h cache.ResourceEventHan
 	}}
 }
 
-// TestResyncDuringChanges checks that a slow handler's resync never delivers an older state after a newer one,
-// or an object after its delete.
+// TestResyncDuringChanges checks that a slow handler's resync never delivers an older state after a newer one, or an
+// object after its delete.
 func TestResyncDuringChanges(t *testing.T) {
 	for _, residency := range []store.Residency{store.None, store.All} {
 		t.Run(residency.String(), func(t *testing.T) {
@@ -198,9 +196,9 @@ func TestResyncDuringChanges(t *testing.T) {
 }
 
 func testResyncDuringChanges(t *testing.T, residency store.Residency) {
-	const changed, gone = "04000", "04001"             // keys of objects in a later page than the handler has read
-	const changedInHand, goneInHand = "00100", "00101" // keys of objects in the first page, which the handler has read
-	received := map[string][]string{}                  // only the handler's goroutine writes to the map
+	const changed, gone = "04000", "04001"             // objects in a later page than the handler has read
+	const changedInHand, goneInHand = "00100", "00101" // objects in the first page, which the handler has read
+	received := map[string][]string{}                  // only the handler's goroutine writes to received
 	release := make(chan struct{})
 	m := startMany(t, residency, cache.ResourceEventHandlerFuncs{
 		UpdateFunc: func(old, now any) {
@@ -215,7 +213,7 @@ func testResyncDuringChanges(t *testing.T, residency store.Residency) {
 	})
 	defer m.end()
 	time.Sleep(time.Hour)
-	synctest.Wait() // wait until the handler is blocked in its first call
+	synctest.Wait() // the handler is now blocked in its first call
 	pod := func(name, rv string) *corev1.Pod {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name, UID: "u", ResourceVersion: rv}}
 	}

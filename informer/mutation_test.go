@@ -43,7 +43,6 @@ var forms = map[entry.Representation]struct {
 	}},
 }
 
-// formed is a server that sends its pods in a given representation.
 type formed struct {
 	TestServer
 	of func(pod *corev1.Pod) runtime.Object
@@ -83,7 +82,6 @@ func (f formed) WatchWithContext(ctx context.Context, o metav1.ListOptions) (wat
 	}), nil
 }
 
-// modify changes an object in place, which handlers must not do.
 func modify(obj any) {
 	if m, err := meta.Accessor(obj); err == nil {
 		m.SetAnnotations(map[string]string{"modified": "yes"})
@@ -94,7 +92,6 @@ func modify(obj any) {
 	}
 }
 
-// unmodified checks that an object equals the object that the server sent.
 func unmodified(t *testing.T, what string, obj any) {
 	t.Helper()
 	m, err := meta.Accessor(obj)
@@ -168,15 +165,15 @@ func TestHandlersCannotChangeStoredObjects(t *testing.T) {
 						t.Fatal(err)
 					}
 					stop := run(i)
-					// Make the changes one at a time, because a handler's modification of an object races with the
-					// informer's reads of it.
+					// The changes are made one at a time, because a handler's modification of an object races with the informer's
+					// reads.
 					srv.Write("a/added", "x")
 					synctest.Wait()
 					srv.Write("a/updated", "x")
 					synctest.Wait()
 					srv.Delete("a/deleted")
 					synctest.Wait()
-					time.Sleep(2 * time.Minute) // wait for commits and resyncs
+					time.Sleep(2 * time.Minute) // time for commits and resyncs
 					synctest.Wait()
 					srv.Write("a/updated", "x")
 					synctest.Wait()
@@ -263,9 +260,8 @@ func TestListByMetadataReadsRecords(t *testing.T) {
 	})
 }
 
-// TestUpdateOfAMutatedObject modifies a cached object in place, so that it already has the resourceVersion of the next
-// event, or another UID. It checks that the update is delivered, and does not count as a contradiction of the stored
-// objects.
+// TestUpdateOfAMutatedObject checks the update of a cached object that was modified in place, so that it already has
+// the next event's resourceVersion, or another UID. The update is delivered, and is no contradiction.
 func TestUpdateOfAMutatedObject(t *testing.T) {
 	for name, o := range map[string]informer.Options{
 		"All": {Residency: store.All}, "InMemory": {InMemory: true},
@@ -282,7 +278,7 @@ func TestUpdateOfAMutatedObject(t *testing.T) {
 						updates++
 					}
 				}})
-				// wait for the first resync, because a new handler receives every update until then
+				// A new handler receives every update until the first resync.
 				time.Sleep(time.Minute)
 				synctest.Wait()
 				r.srv.silent = true

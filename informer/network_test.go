@@ -69,7 +69,7 @@ func TestOverTheNetwork(t *testing.T) {
 	}
 	live, stopWaiting := context.WithTimeout(t.Context(), time.Minute)
 	defer stopWaiting()
-	// Status.Source becomes Live just after HasSynced
+	// Status.Source becomes Live just after HasSynced.
 	for second.i.Status().Source != informer.Live && live.Err() == nil {
 		time.Sleep(time.Millisecond)
 	}

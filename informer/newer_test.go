@@ -49,9 +49,9 @@ func (n newerFields) RoundTrip(r *http.Request) (*http.Response, error) {
 	body, err := io.ReadAll(a.Body)
 	_ = a.Body.Close()
 	if strings.Contains(a.Header.Get("Content-Type"), "protobuf") {
-		// field 2 of runtime.Unknown: raw
+		// Field 2 of runtime.Unknown is raw.
 		body = append([]byte("k8s\x00"), editField(body[4:], 2, func(list []byte) []byte {
-			return editField(list, 2, func(item []byte) []byte { // field 2 of ConfigMapList: items
+			return editField(list, 2, func(item []byte) []byte { // field 2 of ConfigMapList is items
 				return protowire.AppendString(protowire.AppendTag(item, 9999, protowire.BytesType), "red")
 			})
 		})...)
@@ -79,7 +79,6 @@ func editField(msg []byte, number protowire.Number, fn func([]byte) []byte) (out
 	return out
 }
 
-// newerRig is a store file, and a server of a later minor version with one ConfigMap.
 type newerRig struct {
 	*testing.T
 	api  *fakeapi.Server
@@ -130,9 +129,8 @@ func (r *newerRig) run(
 	}
 }
 
-// TestNewerServer checks that readers get fields that the Go types lack. This holds even if the objects were stored
-// when the server did not seem newer, because during an upgrade another API server may answer the version request.
-// Issue 37.
+// TestNewerServer checks that readers get fields that the Go types lack, even if the server did not seem newer when the
+// objects were stored: during an upgrade another API server may answer the version request. Issue 37.
 func TestNewerServer(t *testing.T) {
 	r := newNewerRig(t)
 	example := &unstructured.Unstructured{}
@@ -161,7 +159,7 @@ func TestNewerServer(t *testing.T) {
 		})
 	}
 	run("v1.37.0", "protobuf", 1, nil)
-	// the informer will list within ten minutes, or at once if the watch has expired
+	// The informer will list within ten minutes, or at once if the watch has expired.
 	run("v1.38.0", "JSON: the server, 1.38,", 0, nil)
 	must(t)(r.api.Create(configMaps, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "d"}}))
 	r.api.Compact()
@@ -171,8 +169,8 @@ func TestNewerServer(t *testing.T) {
 	run("v1.39.0", "JSON: the server, 1.39,", 0, "red") // objects stored as JSON have all fields, so no list is needed
 }
 
-// TestServerUpgradedDuringARun checks that the informer chooses the encoding at every connect. After an upgrade of the
-// server it requests JSON, and it will list the objects that it stored from protobuf.
+// TestServerUpgradedDuringARun checks that after an upgrade of the server the informer requests JSON, and will list the
+// objects that it stored from protobuf.
 func TestServerUpgradedDuringARun(t *testing.T) {
 	r := newNewerRig(t)
 	example := &unstructured.Unstructured{}
@@ -219,8 +217,8 @@ func (c *colouredConfigMap) DeepCopyObject() runtime.Object {
 	return &d
 }
 
-// TestNewerTypes checks a program with newer Go types whose objects are stored as the server sent them. It need not
-// list: indexes and handlers, including durable handlers, get the new fields. Issue 37.
+// TestNewerTypes checks that indexes and handlers, also durable ones, get the new fields of newer Go types without a
+// list if the objects are stored as the server sent them. Issue 37.
 func TestNewerTypes(t *testing.T) {
 	r := newNewerRig(t)
 	old, err := codec.ForMsgpack(&corev1.ConfigMap{})
@@ -253,7 +251,7 @@ func TestNewerTypes(t *testing.T) {
 			return "nothing"
 		}
 	}
-	acknowledged := func(i *informer.Informer) { // unacknowledged changes would be delivered again in the next run
+	acknowledged := func(i *informer.Informer) { // unacknowledged changes would be delivered in the next run too
 		for end := time.After(time.Minute); ; {
 			if d := i.Status().Durable[0]; d.Behind == 0 && !d.Replaying {
 				return
@@ -302,8 +300,8 @@ func TestNewerTypes(t *testing.T) {
 	}
 }
 
-// TestTypedPayloads checks which stored objects count as stored in the bytes that the server sent. Protobuf does. JSON
-// of a type that is stored as protobuf does not, because it passes through the Go type.
+// TestTypedPayloads checks which objects are stored in the bytes that the server sent. Protobuf is. JSON of a type that
+// is stored as protobuf is not, because it passes through the Go type.
 func TestTypedPayloads(t *testing.T) {
 	for contentType, asSent := range map[string]bool{runtime.ContentTypeProtobuf: true, runtime.ContentTypeJSON: false} {
 		r := newNewerRig(t)

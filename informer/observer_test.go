@@ -20,11 +20,10 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// witness is an informer's Observer that records its calls.
 type witness struct {
 	mu    sync.Mutex
-	lines []string                 // recorded calls; guarded by mu
-	check func(*informer.Informer) // called at each commit
+	lines []string
+	check func(*informer.Informer)
 }
 
 func (w *witness) note(format string, args ...any) {
@@ -42,7 +41,7 @@ func (w *witness) take() []string {
 
 func (w *witness) InformerMade(i *informer.Informer) { w.note("made %d", i.Status().Objects) }
 
-// InformerEnded records the call, and whether the collection can be opened at that time.
+// InformerEnded notes whether the collection can be opened at that time.
 func (w *witness) InformerEnded(i *informer.Informer) {
 	o := informer.OptionsOf(i)
 	o.Observer = nil
@@ -67,8 +66,7 @@ func (w *witness) HandlerCalled(_ *informer.Informer, handler string, took time.
 	w.note("%s %v", handler, took)
 }
 
-// TestObserver checks that an Observer receives all events in order, and that the informer does not hold its mutex
-// deltasMu during the calls.
+// TestObserver checks that the informer does not hold deltasMu during the calls of an Observer.
 func TestObserver(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -143,7 +141,7 @@ func TestObserverSeesCommits(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		equal(t, "two changes during the first list, and the second page", commits(w),
 			[]string{"commit 2, 0s, failed false", "commit 2, 0s, failed false"})
-		// abort this list; the next list delivers only differences, because handlers know the first pages
+		// The list is aborted. The next list delivers only differences, because handlers know the first pages.
 		r.srv.compact()
 		time.Sleep(time.Minute)
 		synctest.Wait()
@@ -152,7 +150,6 @@ func TestObserverSeesCommits(t *testing.T) {
 	})
 }
 
-// TestObserverSeesPanics checks that Observer.HandlerCalled is called for a handler's call that panics.
 func TestObserverSeesPanics(t *testing.T) {
 	survivePanics(t)
 	bubble(t, func(t *testing.T) {

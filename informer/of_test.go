@@ -10,8 +10,7 @@ import (
 	"github.com/larder-dev/larder/informer"
 )
 
-// TestOf checks that informer.Of returns the informer inside a factory's informer, and otherwise an error that says why
-// there is none.
+// TestOf checks that the error of informer.Of says why a factory's informer has no Informer inside.
 func TestOf(t *testing.T) {
 	i, err := informer.New(newServer(), &corev1.Pod{}, informer.Options{InMemory: true, Identity: podsIdentity})
 	if err != nil {

@@ -61,7 +61,7 @@ func (s opaqueServer) WatchWithContext(ctx context.Context, o metav1.ListOptions
 
 // TestOpaqueVersionsDoNotGoBack checks that a watch with resourceVersions that cannot be compared resumes from its last
 // event, as in client-go. Otherwise each reconnect would replay all events since the list, and handlers and readers
-// would see old states and deleted objects again. The resourceVersion is not stored. Issue 37.
+// would see old states and deleted objects. The resourceVersion is not stored. Issue 37.
 func TestOpaqueVersionsDoNotGoBack(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -86,7 +86,7 @@ func TestOpaqueVersionsDoNotGoBack(t *testing.T) {
 		s.write("a/x", "3")
 		wait(time.Second)
 		equal(t, "calls", got.take(), want.take())
-		wait(12 * time.Minute) // wait until the watches time out
+		wait(12 * time.Minute) // the watches time out
 		equal(t, "calls after the reconnect", got.take(), want.take())
 		s.write("a/x", "4")
 		wait(time.Second)

@@ -57,7 +57,6 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// TestBeforeRun checks that the informer's store is readable and accepts indexers before the start, and offline.
 func TestBeforeRun(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -138,8 +137,8 @@ func TestAddIndexersWaits(t *testing.T) {
 	})
 }
 
-// TestTransformErrors checks that an object whose transform fails is not stored, and is reported. Its older stored
-// state remains, and its delete is delivered. Handlers get no call for an object that was never stored.
+// TestTransformErrors checks that an object whose transform fails keeps its older stored state until its delete is
+// delivered. Handlers get no call for an object that was never stored.
 func TestTransformErrors(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		transform := func(obj any) (any, error) {
@@ -174,14 +173,14 @@ func TestTransformErrors(t *testing.T) {
 		if s := i.Status(); s.Skipped != 3 || s.ResourceVersion != "105" {
 			t.Errorf("skipped %d, resourceVersion %s", s.Skipped, s.ResourceVersion)
 		}
-		r.srv.compact() // the following list must not treat a/2, whose transform fails, as deleted
+		r.srv.compact() // the list must not treat a/2, whose transform fails, as deleted
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		equal(t, "calls of the list", h.take(), nil)
 		r.srv.delete("a/2")
 		synctest.Wait()
 		equal(t, "calls of the delete", h.take(), []string{"gone a/2 last a/2@102=stripped"})
-		// objects that were never stored, so that handlers do not know them
+		// Handlers do not know these objects, which were never stored.
 		for _, key := range []string{"a/1", "a/3"} {
 			r.srv.delete(key)
 		}
@@ -219,7 +218,6 @@ func TestWatchErrorHandler(t *testing.T) {
 	})
 }
 
-// secretServer is a server that lists one Secret.
 type secretServer struct{ *server }
 
 func (s secretServer) List(o metav1.ListOptions) (runtime.Object, error) {
@@ -271,7 +269,6 @@ func TestSecretsStayInMemory(t *testing.T) {
 	}
 }
 
-// TestSecretsAreSealed checks that a store with encryption keys persists Secrets, and that their data is encrypted.
 func TestSecretsAreSealed(t *testing.T) {
 	for _, resource := range []string{"secrets", "things"} {
 		bubble(t, func(t *testing.T) {
@@ -302,7 +299,7 @@ func TestSecretsAreSealed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !bytes.Contains(data, []byte("s-e-c-r-e-t")) { // a name, which the store does not encrypt
+			if !bytes.Contains(data, []byte("s-e-c-r-e-t")) { // the store does not encrypt names
 				t.Error("nothing of it is in the file")
 			}
 			if bytes.Contains(data, []byte("h-u-n-t-e-r-2")) {
@@ -312,8 +309,8 @@ func TestSecretsAreSealed(t *testing.T) {
 	}
 }
 
-// TestSealedSecretsWithoutAKey opens a file of encrypted Secrets without the key. New fails, instead of listing the
-// Secrets and storing them in plain text, and its error says what to do.
+// TestSealedSecretsWithoutAKey checks that New fails without the key, instead of listing the Secrets and storing them
+// in plain text, and that its error says what to do.
 func TestSealedSecretsWithoutAKey(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -382,8 +379,7 @@ func newKeys(t *testing.T) *seal.Keys {
 }
 
 // TestWatchErrorHandlerSeesTheResourceVersion checks the Reflector that watch error handlers receive. Its
-// resourceVersion is the informer's, as in client-go, because programs take a non-empty one for "has synced". It was
-// always empty before. Issue 38.
+// resourceVersion must be the informer's, because programs take a non-empty one for "has synced". Issue 38.
 func TestWatchErrorHandlerSeesTheResourceVersion(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)

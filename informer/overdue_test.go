@@ -20,10 +20,9 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// handled collects the errors that a watch error handler receives.
 type handled struct {
 	mu   sync.Mutex
-	errs []error // received errors; guarded by mu
+	errs []error
 }
 
 func (h *handled) handle(_ *cache.Reflector, err error) {
@@ -64,8 +63,8 @@ func runOn(t *testing.T, lw cache.ListerWatcher, o informer.Options, h *handled)
 	}
 }
 
-// TestHangingList checks a list request that ignores its context and does not return. It appears in Status.Err, and
-// reaches the watch error handler once. Issue 3.
+// TestHangingList checks that a list request that ignores its context appears in Status.Err, and reaches the watch
+// error handler once. Issue 3.
 func TestHangingList(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		released := make(chan struct{})
@@ -96,8 +95,8 @@ func TestHangingList(t *testing.T) {
 	})
 }
 
-// TestHangingCallback checks callbacks that do not return. If Options.OpenAPIHash hangs, the status reports that a
-// changed schema would go unnoticed. If Options.ClusterID hangs, the connect fails and is retried.
+// TestHangingCallback checks that the status reports that a changed schema would go unnoticed if Options.OpenAPIHash
+// hangs. If Options.ClusterID hangs, the connect fails and is retried.
 func TestHangingCallback(t *testing.T) {
 	for name, tt := range map[string]struct {
 		errs      int
@@ -155,8 +154,7 @@ func answers(s string) func(context.Context) (string, error) {
 	return func(context.Context) (string, error) { return s, nil }
 }
 
-// TestPanickingCallback checks that with utilruntime.ReallyCrash off a callback's panic is treated as an error of the
-// callback.
+// TestPanickingCallback checks that with utilruntime.ReallyCrash off a callback's panic counts as the callback's error.
 func TestPanickingCallback(t *testing.T) {
 	survivePanics(t)
 	bubble(t, func(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestOverwrittenFile copies another file over the open store file. The run ends within a minute with an error, and
-// serves no contents of the other file. Issue 37.
+// TestOverwrittenFile copies another file over the open store file. The run must end within a minute with an error, and
+// serve no contents of the other file. Issue 37.
 func TestOverwrittenFile(t *testing.T) {
 	for name, busy := range map[string]bool{"at rest": false, "with events": true} {
 		t.Run(name, func(t *testing.T) {
@@ -52,7 +52,6 @@ func TestOverwrittenFile(t *testing.T) {
 	}
 }
 
-// emptyStore returns the contents of a store file without collections.
 func emptyStore(t *testing.T) []byte {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "backup.db")

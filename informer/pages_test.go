@@ -25,7 +25,6 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// The server's list has pagesOfList pages of perPage pods each.
 const pagesOfList, perPage = 5, 10
 
 // press observes which pages of a list are in memory. It intercepts the list requests, and its index function sees each
@@ -35,11 +34,11 @@ type press struct {
 	inner *cache.ListWatch
 
 	mu       sync.Mutex
-	asked    int             // guarded by mu; number of pages requested in the current list
-	answered []chan struct{} // guarded by mu; one channel per page, closed when the page has arrived
-	written  map[string]bool // guarded by mu; names of the pods that the store has written
-	alive    int             // guarded by mu; maximum number of pages in memory at a time
-	overlaps int             // guarded by mu; number of pages that arrived while the previous page was written
+	asked    int             // asked is the number of pages requested in the current list
+	answered []chan struct{} // answered has one channel per page, closed when the page has arrived
+	written  map[string]bool // written has the names of the pods that the store has written
+	alive    int             // alive is the maximum number of pages in memory at a time
+	overlaps int             // overlaps counts the pages that arrived while the previous page was written
 }
 
 func newPress(t *testing.T, inner *cache.ListWatch) *press {
@@ -48,7 +47,6 @@ func newPress(t *testing.T, inner *cache.ListWatch) *press {
 	return p
 }
 
-// begin resets the observations for a new list.
 func (p *press) begin() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -127,7 +125,6 @@ func (p *press) awaitPage(answered []chan struct{}, page int) {
 	}
 }
 
-// want checks what was observed of the last list.
 func (p *press) want() {
 	p.t.Helper()
 	p.mu.Lock()
@@ -142,7 +139,7 @@ func (p *press) want() {
 }
 
 // TestPagesHeld checks that a page of a list is fetched while the previous page is written, and that no third page is
-// in memory. It covers a first list and a relist, on disk and in memory.
+// in memory.
 func TestPagesHeld(t *testing.T) {
 	for _, memory := range []bool{false, true} {
 		t.Run(fmt.Sprintf("in memory %v", memory), func(t *testing.T) {
@@ -202,7 +199,6 @@ func TestPagesHeld(t *testing.T) {
 	}
 }
 
-// within polls ok until it returns true, and fails the test after a while.
 func within(t *testing.T, ok func() bool) {
 	t.Helper()
 	deadline := time.NewTimer(time.Minute)

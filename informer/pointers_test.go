@@ -12,8 +12,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestListersReturnTheHandlersObjects checks that with residency All (every decoded object stays in memory) handlers,
-// look-ups and lists get the same object, as in client-go: after a first list, after an event, and after a restart.
+// TestListersReturnTheHandlersObjects checks that with residency All handlers, look-ups and lists get the same object,
+// as in client-go: after a first list, after an event, and after a restart.
 func TestListersReturnTheHandlersObjects(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -21,7 +21,7 @@ func TestListersReturnTheHandlersObjects(t *testing.T) {
 		r.srv.write("a/1", "x")
 		r.srv.write("a/2", "x")
 		var mu sync.Mutex
-		given := map[string]any{} // the object that the handler received last, by key; guarded by mu
+		given := map[string]any{} // given has, by key, the object that the handler received last
 		give := func(obj any) {
 			mu.Lock()
 			defer mu.Unlock()

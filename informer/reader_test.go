@@ -48,8 +48,8 @@ func (p *countedPod) DeepCopyObject() runtime.Object {
 	return (*countedPod)((*corev1.Pod)(p).DeepCopy())
 }
 
-// countedInformer returns an informer on 60 stored pods in three namespaces. The informer has not been run. Every fifth
-// pod has the label tier=front and is on node-1.
+// countedInformer returns an informer, never run, on 60 stored pods in three namespaces. Every fifth pod has the label
+// tier=front and is on node-1.
 func countedInformer(t *testing.T, o informer.Options) *informer.Informer {
 	t.Helper()
 	st, err := store.Open(filepath.Join(t.TempDir(), "larder.db"), store.Options{})
@@ -106,7 +106,6 @@ func closeChecked(t *testing.T, st *store.Store) {
 	}
 }
 
-// TestReaderDecodesOnlySelectedObjects checks that a query of Informer.Reader decodes only the objects that it returns.
 func TestReaderDecodesOnlySelectedObjects(t *testing.T) {
 	i := countedInformer(t, informer.Options{Residency: store.None})
 	r := i.Reader()
@@ -147,8 +146,8 @@ func TestReaderDecodesOnlySelectedObjects(t *testing.T) {
 	}
 }
 
-// TestReaderOfAnInformer checks that Informer.Reader can be used before Run and after Close, with every residency, and
-// returns uncommitted changes.
+// TestReaderOfAnInformer checks that Informer.Reader can be used before Run and after Close, and returns uncommitted
+// changes.
 func TestReaderOfAnInformer(t *testing.T) {
 	front := query.Query{Labels: labels.SelectorFromSet(labels.Set{"tier": "front"}), Namespace: "a"}
 	for _, o := range []informer.Options{{}, {Residency: store.None}} {

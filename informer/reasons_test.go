@@ -20,9 +20,8 @@ type otherTypes struct{ codec.Codec }
 
 func (c otherTypes) Fingerprint() string { return c.Codec.Fingerprint() + " and a field" }
 
-// TestReasonOfEachAttribute checks the reason for a list after a change of the schema, the transform or another
-// attribute of the stored objects. Before the list the status names the changed attribute, and after the list it counts
-// a list for it.
+// TestReasonOfEachAttribute checks that the status names the changed attribute before the list, and counts a list for
+// it after the list.
 func TestReasonOfEachAttribute(t *testing.T) {
 	protobuf, err := codec.For(&corev1.Pod{})
 	if err != nil {
@@ -68,8 +67,8 @@ func TestReasonOfEachAttribute(t *testing.T) {
 	}
 }
 
-// TestReasonWithoutResourceVersion checks a server whose resourceVersions cannot be compared, so that each start lists.
-// The reported reason is these resourceVersions, not a fault of the file.
+// TestReasonWithoutResourceVersion checks that each start on a server with incomparable resourceVersions lists for that
+// reason, not for a fault of the file.
 func TestReasonWithoutResourceVersion(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)

@@ -14,14 +14,14 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestLossesInAnotherRebuild checks two informers on one damaged file. If a rebuild started by the other informer loses
-// objects of this informer, its next event causes one list.
+// TestLossesInAnotherRebuild checks that the informer's next event causes one list if a rebuild by another informer on
+// the file has lost objects.
 func TestLossesInAnotherRebuild(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
 		r.srv.write("a/0", "x")
 		i := r.open()
-		losses := 3 // number of losses so far; losses before this informer was made are already repaired
+		losses := 3 // losses before this informer was made are already repaired
 		informer.SetLosses(i, func() int { return losses })
 		r.run(&recorder{})
 		synctest.Wait()
@@ -41,8 +41,7 @@ func TestLossesInAnotherRebuild(t *testing.T) {
 	})
 }
 
-// TestListLost checks that a list is aborted and repeated if a part of it was lost in a rebuild of the file that
-// another informer has started.
+// TestListLost checks that a list is aborted and repeated if a rebuild by another informer has lost a part of it.
 func TestListLost(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -50,7 +49,7 @@ func TestListLost(t *testing.T) {
 			r.srv.write(fmt.Sprintf("a/%d", n), "x")
 		}
 		i := r.open()
-		// the list's BeginReplace succeeds, and the write of its first page fails
+		// The list's BeginReplace succeeds, and the write of its first page fails.
 		f := &faultyStore{Interface: informer.Store(i), skip: 1}
 		informer.SetStore(i, f)
 		f.set(fmt.Errorf("page: %w", store.ErrReplaceLost), 1)
@@ -72,8 +71,8 @@ func TestListLost(t *testing.T) {
 // failingFile stands for a store file that can fail and be rebuilt.
 type failingFile struct {
 	mu     sync.Mutex
-	err    error         // the file's failure, or nil; guarded by mu
-	failed chan struct{} // closed when the file fails; guarded by mu
+	err    error
+	failed chan struct{} // failed is closed when the file fails
 }
 
 func (f *failingFile) Err() error {
@@ -102,8 +101,8 @@ func (f *failingFile) rebuild(context.Context) error {
 	return nil
 }
 
-// TestReadersFindDamage checks, twice in a run, that damage of the file that a reader finds is repaired although
-// nothing is written.
+// TestReadersFindDamage checks, twice in a run, that damage that a reader finds is repaired although nothing is
+// written.
 func TestReadersFindDamage(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)

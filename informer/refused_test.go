@@ -13,8 +13,6 @@ import (
 	"github.com/larder-dev/larder/informer"
 )
 
-// TestRefused checks an informer that was made by informer.Refused. Each of its methods with an error result returns
-// the reason. The informer can run, but does not sync.
 func TestRefused(t *testing.T) {
 	why := errors.New("the reason")
 	r := informer.Refused(&corev1.Pod{}, why)

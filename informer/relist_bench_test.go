@@ -33,7 +33,6 @@ type wholeLists struct {
 
 func (w wholeLists) Request(o metav1.ListOptions) *rest.Request { return w.request(o) }
 
-// listedPod returns a pod of 3 kB.
 func listedPod(i int) *corev1.Pod {
 	app := fmt.Sprintf("service-%05d", i/100)
 	pod := &corev1.Pod{
@@ -126,7 +125,7 @@ func BenchmarkListUnchanged(b *testing.B) {
 			for b.Loop() {
 				b.StopTimer()
 				if err := srv.Load(configMaps, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
-					// this write advances the server's resourceVersion
+					// The write advances the server's resourceVersion.
 					Namespace: "default", Name: "cm-" + srv.RV()}}); err != nil {
 					b.Fatal(err)
 				}

@@ -22,8 +22,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestRewriteAborted checks a list that replaces all stored objects because the transform has changed. If its last
-// commit fails, the next list replaces all objects.
+// TestRewriteAborted checks that if the last commit of a list that replaces all stored objects fails, the next list
+// replaces all objects too.
 func TestRewriteAborted(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -44,7 +44,7 @@ func TestRewriteAborted(t *testing.T) {
 		}
 		losses := 0
 		informer.SetLosses(i, func() int { return losses })
-		// the list's BeginReplace and its page succeed, and the commit fails
+		// The list's BeginReplace and its page succeed, and the commit fails.
 		f := &faultyStore{Interface: informer.Store(i), skip: 2}
 		f.set(store.ErrReplaceLost, 1)
 		informer.SetStore(i, f)
@@ -65,8 +65,8 @@ func TestRewriteAborted(t *testing.T) {
 	})
 }
 
-// TestListLostOnce checks a list that was lost in a rebuild of the file that another informer has started. It is
-// repeated once, although both the error ErrReplaceLost and the count of losses report it.
+// TestListLostOnce checks that a list that another informer's rebuild has lost is repeated once, although both the
+// error ErrReplaceLost and the count of losses report it.
 func TestListLostOnce(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -88,7 +88,6 @@ func TestListLostOnce(t *testing.T) {
 	})
 }
 
-// TestRebuildFailsDuringAList checks that an aborted list is repeated although the rebuild of the file has failed.
 func TestRebuildFailsDuringAList(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -135,8 +134,8 @@ func failLists(verb string, o metav1.ListOptions) error {
 	return nil
 }
 
-// TestSyncWaitsForLostObjects checks that HasSynced waits for a list if a repair of the file before the first sync has
-// lost an object, because the watch does not restore the object.
+// TestSyncWaitsForLostObjects checks that HasSynced waits for a list if a repair before the first sync has lost an
+// object, because the watch does not restore the object.
 func TestSyncWaitsForLostObjects(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -165,8 +164,8 @@ func TestSyncWaitsForLostObjects(t *testing.T) {
 	})
 }
 
-// TestLostThenDeleted checks an object that a repair of the file has lost and the server has deleted. OnDelete is
-// called once, whether or not the DELETED event arrives before the list.
+// TestLostThenDeleted checks that OnDelete is called once for an object that a repair has lost, whether or not the
+// DELETED event arrives before the list.
 func TestLostThenDeleted(t *testing.T) {
 	for name, how := range map[string]func(s *server, remove func()){
 		"the watch sends an event": func(_ *server, remove func()) { remove() },
@@ -202,7 +201,6 @@ func TestLostThenDeleted(t *testing.T) {
 	}
 }
 
-// TestRebuildInVain checks that a write that still fails after a rebuild of the file is retried with pauses.
 func TestRebuildInVain(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -232,7 +230,6 @@ func TestRebuildInVain(t *testing.T) {
 	})
 }
 
-// brokenCommits is a store that fails the commit of each list.
 type brokenCommits struct {
 	store.Interface
 	failures int
@@ -255,7 +252,6 @@ func (r *brokenCommit) Commit(ctx context.Context, b entry.Batch) (entry.Result,
 	return entry.Result{}, entry.ErrDamaged
 }
 
-// TestListsInVain checks that the informer pauses between lists if no list can be stored.
 func TestListsInVain(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -286,8 +282,8 @@ func (c sometimesCodec) Decode(data []byte) (runtime.Object, error) {
 	return c.Codec.Decode(data)
 }
 
-// TestReadErrorRepairedByAnotherInformer checks that damage of the file disappears from the status of the informer
-// whose reader found it, after another informer on the file has repaired it.
+// TestReadErrorRepairedByAnotherInformer checks that damage disappears from the status of the informer whose reader
+// found it, after another informer on the file has repaired it.
 func TestReadErrorRepairedByAnotherInformer(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		codec, err := codec.For(&corev1.Pod{})
@@ -308,7 +304,7 @@ func TestReadErrorRepairedByAnotherInformer(t *testing.T) {
 		if len(read) != 0 {
 			t.Error("the reader has met nothing")
 		}
-		file.mu.Lock() // the file fails, and is repaired before the informer's loop reads the failure
+		file.mu.Lock() // the file fails, and is repaired before the process loop reads the failure
 		close(file.failed)
 		file.failed = make(chan struct{})
 		file.mu.Unlock()

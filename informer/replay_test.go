@@ -12,9 +12,8 @@ type failer interface {
 	Errorf(format string, args ...any)
 }
 
-// replay applies a handler's recorded calls to known, the objects that the handler knows (description by key). It
-// reports an add of a known object, an update from a state that the handler does not know, and a delete of an unknown
-// object.
+// replay applies a handler's calls to known, the objects that the handler knows (description by key). It reports an add
+// of a known object, an update from a state that the handler does not know, and a delete of an unknown object.
 func replay(t failer, known map[string]string, lines []string) {
 	t.Helper()
 	for _, line := range lines {

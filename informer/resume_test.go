@@ -43,7 +43,7 @@ func TestColdStartThenResume(t *testing.T) {
 		h = &recorder{}
 		i = r.start(h)
 		equal(t, "restart", h.take(), []string{
-			// calls for the objects read from disk
+			// The first three calls are for the objects read from disk.
 			"add a/1@105=y initial", "add a/3@104=x initial", "add b/1@103=x initial",
 			"update a/1@105=y to a/1@107=z", "add c/1@108=x initial", "delete b/1@109=x",
 		})
@@ -54,7 +54,7 @@ func TestColdStartThenResume(t *testing.T) {
 		if len(watches) == 0 || watches[0] != "106" {
 			t.Errorf("watched from %v, want 106 first", watches)
 		}
-		time.Sleep(5 * time.Second) // wait until uncommitted changes are written to the file
+		time.Sleep(5 * time.Second) // uncommitted changes are written to the file
 		synctest.Wait()
 		if s := i.Status(); !s.Synced || s.Source != informer.Live || s.Reflector.Resumes == 0 || s.Err != nil {
 			t.Errorf("after the resume: %+v", s)
@@ -67,8 +67,8 @@ func TestColdStartThenResume(t *testing.T) {
 	})
 }
 
-// TestRelistReportsTheDifference checks that after an expired watch (410 Gone) handlers get only the differences
-// between the store and the list. A deleted object is delivered with its last known state.
+// TestRelistReportsTheDifference checks that after an expired watch handlers get only the differences between the store
+// and the list. A deleted object is delivered with its last known state.
 func TestRelistReportsTheDifference(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -106,7 +106,6 @@ func TestRelistReportsTheDifference(t *testing.T) {
 
 func refuse(string, metav1.ListOptions) error { return apierrors.NewServiceUnavailable("down") }
 
-// TestNoContactOffline checks that failed attempts to reach the server do not change Status.LastContact.
 func TestNoContactOffline(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -185,8 +184,7 @@ func TestSyncPolicies(t *testing.T) {
 	}
 }
 
-// TestListedAndEmpty checks that after an empty list the stored collection counts as complete, so a restart does not
-// list.
+// TestListedAndEmpty checks that a collection is complete after an empty list, so a restart does not list.
 func TestListedAndEmpty(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -210,7 +208,7 @@ func TestBookmarkIsStored(t *testing.T) {
 		r.srv.write("a/1", "x")
 		i := r.start()
 		r.srv.mu.Lock()
-		r.srv.rv = 500 // the resourceVersion advances, as after writes of other resources
+		r.srv.rv = 500 // writes of other resources advance the resourceVersion
 		r.srv.mu.Unlock()
 		r.srv.bookmark()
 		synctest.Wait()
@@ -221,8 +219,8 @@ func TestBookmarkIsStored(t *testing.T) {
 	})
 }
 
-// TestPagesOfAnInterruptedColdStart checks a process that ends between two pages of its first list. The next process
-// lists again, and its handlers get each object once.
+// TestPagesOfAnInterruptedColdStart checks that after an end between two pages of the first list the next process
+// lists, and its handlers get each object once.
 func TestPagesOfAnInterruptedColdStart(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)

@@ -10,7 +10,6 @@ import (
 	"time"
 )
 
-// TestResync checks that each handler gets resyncs at its own period.
 func TestResync(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -77,8 +76,8 @@ func TestSameVersion(t *testing.T) {
 	})
 }
 
-// TestAnotherBodyOfTheSameVersion checks a list that finds an object with other contents under an unchanged
-// resourceVersion. Handlers without a resync period get the update, too.
+// TestAnotherBodyOfTheSameVersion checks that handlers without a resync period too get the new contents that a list
+// finds under an unchanged resourceVersion.
 func TestAnotherBodyOfTheSameVersion(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -134,14 +133,14 @@ func TestSchemaAfterTheList(t *testing.T) {
 		p.Labels["value"] = "medium"
 		r.srv.pods["a/x"] = p
 		r.srv.mu.Unlock()
-		r.srv.disconnect() // end the watch, so that it does not deliver the next write
+		r.srv.disconnect() // an open watch would deliver the next write
 		r.srv.write("a/y", "new")
 		r.srv.compact()
 		time.Sleep(8 * time.Second)
 		r.srv.mu.Lock()
 		hash, fails = "two", true
 		r.srv.mu.Unlock()
-		// wait for two watches of ten minutes, and for a list at a random time within ten minutes
+		// This is the time of two watches of ten minutes, and of a list at a random time within ten minutes.
 		time.Sleep(31 * time.Minute)
 		synctest.Wait()
 		rv := p.ResourceVersion
@@ -153,9 +152,8 @@ func TestSchemaAfterTheList(t *testing.T) {
 }
 
 // TestAnotherBodyAfterLostHistory checks an object whose contents change while its UID and resourceVersion do not, as
-// after a new default or conversion of a CRD. Handlers get the new contents after an expired watch (410 Gone). The
-// result does not depend on the size of the objects, on the handler's resync period, or on Options.OpenAPIHash, without
-// which the informer does not list metadata. kubernetes#71138, issue 38.
+// after a new default or conversion of a CRD. Handlers get the new contents after an expired watch, whatever the size
+// of the objects, the handler's resync period and Options.OpenAPIHash. kubernetes#71138, issue 38.
 func TestAnotherBodyAfterLostHistory(t *testing.T) {
 	hash := "one"
 	for name, option := range map[string]func(context.Context) (string, error){
@@ -181,7 +179,7 @@ func TestAnotherBodyAfterLostHistory(t *testing.T) {
 					p.Labels["value"] = "medium"
 					r.srv.pods["a/x"], hash = p, "two"
 					r.srv.mu.Unlock()
-					r.srv.disconnect() // end the watch, so that it does not deliver the next write
+					r.srv.disconnect() // an open watch would deliver the next write
 					r.srv.write("a/y", "new")
 					r.srv.compact()
 					time.Sleep(8 * time.Second)

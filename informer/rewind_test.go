@@ -43,7 +43,7 @@ func (s *server) elsewhere(n int) {
 }
 
 // lose makes a backup of the server and then writes objects: a/0 at 105, a/1 at 106, and a/2 at 107. again restores the
-// backup, and writes the first n of these objects with another value under the same resourceVersions.
+// backup, and writes the first n of these objects with another value under those resourceVersions.
 func lose(s *server, lost int) (again func(n int)) {
 	for _, key := range []string{"a/0", "a/1", "a/2", "a/3"} {
 		s.write(key, "x")
@@ -61,14 +61,14 @@ func lose(s *server, lost int) (again func(n int)) {
 	}
 }
 
-// TestRewindKeepsNoLostBodies checks that the informer notices that the server was restored from a backup, although an
-// object has the UID and resourceVersion of its lost state, and other contents. Issue 16, A1.
+// TestRewindKeepsNoLostBodies checks that a rewind is noticed although an object has the UID and resourceVersion of its
+// lost state, and other contents. Issue 16, A1.
 func TestRewindKeepsNoLostBodies(t *testing.T) {
 	for name, test := range map[string]struct {
 		lost, elsewhere, again, beyond int
 		reason                         reflector.Reason
 	}{
-		// looking up the newest objects finds no difference
+		// Looking up the newest objects finds no difference.
 		"the server is behind": {1, 5, 1, 0, reflector.ReasonAhead},
 		"the server is past":   {3, 0, 2, 5, reflector.ReasonRewound},
 	} {
@@ -112,9 +112,8 @@ func TestRewindKeepsNoLostBodies(t *testing.T) {
 	}
 }
 
-// TestRewindIsStored checks that the need for a list is stored when the informer notices that the server was restored
-// from a backup. If the process ends before the list, the next process lists. By then the server's resourceVersion
-// exceeds the stored one, and looking up the newest objects finds no difference.
+// TestRewindIsStored checks that the process after a rewind lists if the first process ends before the list. By then
+// the server's resourceVersion exceeds the stored one, and looking up the newest objects finds no difference.
 func TestRewindIsStored(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)

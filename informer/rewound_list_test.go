@@ -9,7 +9,7 @@ import (
 )
 
 // TestListOfARewoundServer checks that a list for any reason compares whole objects, not only resourceVersions, because
-// the server may have been restored from a backup meanwhile.
+// the server may have been rewound meanwhile.
 func TestListOfARewoundServer(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		bubble(t, func(t *testing.T) {

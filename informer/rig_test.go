@@ -19,11 +19,10 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// recorder is a handler that records its calls.
 type recorder struct {
 	mu    sync.Mutex
-	lines []string          // recorded calls; guarded by mu
-	hook  func(line string) // called with each recorded line, outside mu
+	lines []string
+	hook  func(line string) // hook is called with each line, outside mu
 }
 
 func (r *recorder) note(format string, args ...any) {
@@ -58,7 +57,7 @@ func (r *recorder) OnDelete(obj any) {
 	r.note("delete %s", describe(obj))
 }
 
-// take returns the recorded calls since the last take.
+// take returns the calls since the last take.
 func (r *recorder) take() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -66,15 +65,15 @@ func (r *recorder) take() []string {
 	return r.lines
 }
 
-// rig is an informer with a server, and a store in a temporary file. The residency, that is, which decoded objects stay
-// in memory, is chosen for the whole test run, unless a test sets it.
+// rig is an informer with a server, and a store in a temporary file. One residency is chosen for the whole test run,
+// unless a test sets it.
 type rig struct {
 	t    *testing.T
 	srv  *server
-	lw   cache.ListerWatcher // ListerWatcher of the next informer; nil uses srv
+	lw   cache.ListerWatcher // lw is the ListerWatcher of the next informer; nil uses srv
 	path string
-	o    informer.Options // options of the next informer
-	so   store.Options    // options of the store that the next informer opens
+	o    informer.Options // o are the options of the next informer
+	so   store.Options    // so are the options of the store that the next informer opens
 	// unread keeps the method run from reading all objects.
 	unread bool
 
@@ -93,7 +92,6 @@ var podsIdentity = func() entry.Identity {
 	return entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods")}
 }()
 
-// open opens the store and makes the informer.
 func (r *rig) open() *informer.Informer {
 	r.t.Helper()
 	quiet := logr.Discard()
@@ -150,7 +148,6 @@ func (r *rig) run(handlers ...cache.ResourceEventHandler) {
 	}
 }
 
-// stop ends the informer's run, and leaves the store open.
 func (r *rig) stop() {
 	r.cancel()
 	<-r.done
@@ -169,7 +166,6 @@ func (r *rig) close() {
 	}
 }
 
-// start opens the store, makes the informer and runs it with the handlers.
 func (r *rig) start(handlers ...cache.ResourceEventHandler) *informer.Informer {
 	r.t.Helper()
 	i := r.open()
@@ -177,8 +173,8 @@ func (r *rig) start(handlers ...cache.ResourceEventHandler) *informer.Informer {
 	return i
 }
 
-// stored returns key@resourceVersion=value of each stored object. It also checks that reads by key return the same
-// objects as a list.
+// stored returns key@resourceVersion=value of each stored object. It also checks that reads by key return the objects
+// of a list.
 func (r *rig) stored() (out []string) {
 	objs, err := informer.Store(r.i).List(context.Background())
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/larder-dev/larder/informer"
 )
 
-// TestRequestsOfARestart checks the number of requests that a restart makes until HasSynced. A collection of up to
-// 10,000 objects needs two, with any changes, and a larger one at most seven. Issue 38, A.1.
+// TestRequestsOfARestart checks that a restart needs two requests for a collection of up to 10,000 objects, with any
+// changes, and at most seven for a larger one. Issue 38, A.1.
 func TestRequestsOfARestart(t *testing.T) {
 	key := func(n int) string { return fmt.Sprintf("a/%05d", n) }
 	update := func(s *server, from, to int) {
@@ -55,7 +55,7 @@ func TestRequestsOfARestart(t *testing.T) {
 				if tt.change != nil {
 					tt.change(r.srv)
 				}
-				// otherwise the unchanged resourceVersion of the server would show that no object has changed
+				// Otherwise the server's unchanged resourceVersion would show that no object has changed.
 				r.srv.elsewhere(3)
 				begun := time.Now()
 				i := r.start()
@@ -64,7 +64,7 @@ func TestRequestsOfARestart(t *testing.T) {
 				if n := s.Watches + s.Comparisons + s.Probes + s.Pages; n > tt.requests || s.Lists != 0 {
 					t.Errorf("%d requests until HasSynced, want %d: %+v", n, tt.requests, s)
 				}
-				// no fake time has passed, so the informer has waited for nothing
+				// No fake time has passed, so the informer has waited for nothing.
 				if took := time.Since(begun); tt.requests == 2 && took > 0 {
 					t.Errorf("synced after %v", took)
 				}
@@ -81,8 +81,7 @@ func TestRequestsOfARestart(t *testing.T) {
 	}
 }
 
-// TestComparisonOverASlowLink checks a start that lists metadata to compare them with the store. It does not wait for
-// them if a bookmark arrives earlier.
+// TestComparisonOverASlowLink checks that a start does not wait for the list of metadata if a bookmark arrives earlier.
 func TestComparisonOverASlowLink(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -108,8 +107,6 @@ func TestComparisonOverASlowLink(t *testing.T) {
 	})
 }
 
-// TestComparisonOfAnIncompleteList checks that the informer does not compare its store with an incomplete list of
-// metadata.
 func TestComparisonOfAnIncompleteList(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)

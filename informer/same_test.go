@@ -21,8 +21,8 @@ import (
 )
 
 // TestRestartOfAQuietCollection checks that a restart makes two requests, a watch and a list of metadata, after any
-// kind of change. HasSynced does not wait for a bookmark, although the server's resourceVersion has advanced. All
-// changes are applied when it becomes true. Issue 38, A.1.
+// kind of change. HasSynced does not wait for a bookmark, although the server's resourceVersion has advanced. Issue 38,
+// A.1.
 func TestRestartOfAQuietCollection(t *testing.T) {
 	pods, nodes := corev1.SchemeGroupVersion.WithResource("pods"), corev1.SchemeGroupVersion.WithResource("nodes")
 	pod := func(name, version string) *corev1.Pod {
@@ -80,8 +80,8 @@ func TestRestartOfAQuietCollection(t *testing.T) {
 	}
 }
 
-// TestNoComparisonOfAnotherShard checks a start that compares the store with a list of metadata. It stops after the
-// first page if the server ignores the shard selector, and so has many more objects than are stored.
+// TestNoComparisonOfAnotherShard checks that a start stops the comparison after the first page if the server ignores
+// the shard selector, and so has many more objects than are stored.
 func TestNoComparisonOfAnotherShard(t *testing.T) {
 	pods := corev1.SchemeGroupVersion.WithResource("pods")
 	s := fakeapi.New(fakeapi.Options{})
@@ -113,7 +113,6 @@ func TestNoComparisonOfAnotherShard(t *testing.T) {
 	}
 }
 
-// more returns the name of the n-th pod.
 func more(n int) string { return fmt.Sprintf("more-%05d", n) }
 
 // restart runs an informer on the store file until it has synced. It returns the informer's objects at that time
@@ -123,8 +122,7 @@ func restart(t *testing.T, s *fakeapi.Server, file string) (held map[string]stri
 	return restartOf(t, s, file, entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods")})
 }
 
-// restartOf runs an informer of the given identity on the store file until it has synced. Its results are those of
-// restart.
+// restartOf is restart for an informer of the given identity.
 func restartOf(
 	t *testing.T, s *fakeapi.Server, file string, id entry.Identity,
 ) (held map[string]string, asked []string) {

@@ -25,22 +25,22 @@ type server struct {
 	rv        int
 	pods      map[string]*corev1.Pod
 	history   []watch.Event
-	compacted int // a watch from an earlier resourceVersion gets 410
+	compacted int // compacted is the resourceVersion before which watches get 410
 	watches   map[*stream]bool
 	uids      int
-	// called for each request, which fails with the returned error; nil fails none
+	// fail, if not nil, is called for each request, which fails with the returned error.
 	fail      func(verb string, o metav1.ListOptions) error
-	lists     int                        // number of lists, without probes of one object
-	pages     map[string]*corev1.PodList // the remaining pods of paged lists, by continue token
-	resumedAt []string                   // resourceVersions from which watches have started
-	pageDelay time.Duration              // delay of a list's second and later pages; set before use
-	// the calls that a handler should get for the server's changes
+	lists     int                        // lists counts the lists, without probes of one object
+	pages     map[string]*corev1.PodList // pages has the remaining pods of paged lists, by continue token
+	resumedAt []string                   // resumedAt has the resourceVersions from which watches have started
+	pageDelay time.Duration              // pageDelay is the delay of a list's second and later pages; set before use
+	// log has the calls that a handler should get for the server's changes.
 	log []string
 	// body is added to the spec, and annotation to the metadata, of pods that are written, to enlarge them.
 	body       string
 	annotation string
-	silent     bool   // if true, changes cause no events
-	atPage     func() // called before the second and each later page of a list; set before use
+	silent     bool   // silent means that changes cause no events
+	atPage     func() // atPage is called before the second and each later page of a list; set before use
 }
 
 func newServer() *server {
@@ -82,7 +82,6 @@ func (s *server) write(key, value string) *corev1.Pod {
 	return pod
 }
 
-// delete removes a pod, if it exists.
 func (s *server) delete(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,7 +134,6 @@ func (s *server) disconnectLocked() {
 	}
 }
 
-// bookmark sends a bookmark on every watch.
 func (s *server) bookmark() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -149,8 +147,7 @@ func (s *server) bookmarkLocked() watch.Event {
 		Object: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{ResourceVersion: strconv.Itoa(s.rv)}}}
 }
 
-// setFail sets a function that is called for each request. The request fails with the error that it returns. nil fails
-// no request.
+// setFail sets a function that is called for each request, which fails with its error. nil fails no request.
 func (s *server) setFail(fn func(verb string, o metav1.ListOptions) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -284,7 +281,7 @@ func (s *server) WatchWithContext(_ context.Context, o metav1.ListOptions) (watc
 // IsWatchListSemanticsUnSupported tells client-go's reflector to list instead.
 func (s *server) IsWatchListSemanticsUnSupported() bool { return true }
 
-// stream is one watch. It consists of an unbounded buffer, and a goroutine that sends its events.
+// stream is one watch. Its buffer is unbounded, and a goroutine sends its events.
 type stream struct {
 	s      *server
 	result chan watch.Event
@@ -365,7 +362,6 @@ func (w *stream) expire(timeout time.Duration) {
 	}()
 }
 
-// end ends the watch. The caller holds the server's mutex.
 func (w *stream) end() {
 	w.once.Do(func() { close(w.done) })
 	delete(w.s.watches, w)

@@ -20,14 +20,13 @@ import (
 
 var sessionPods = entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods")}
 
-// noted is an informer factory that records its calls.
 type noted struct{ note func(string) }
 
 func (n noted) Start(<-chan struct{}) { n.note("start") }
 func (n noted) Shutdown()             { n.note("shutdown") }
 
-// TestRunClosesInOrder checks what informer.Run does at its end. It first waits for the informers, then for the
-// factories, while the store is open. The store is closed, with all changes committed, when Run returns. Issue 16, B7.
+// TestRunClosesInOrder checks that informer.Run waits for the informers, then for the factories, while the store is
+// open. The store is closed, with all changes committed, when Run returns. Issue 16, B7.
 func TestRunClosesInOrder(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "larder.db")
 	failed := errors.New("failed")
@@ -77,9 +76,8 @@ func TestRunClosesInOrder(t *testing.T) {
 	}
 }
 
-// TestRunWithoutAStore checks that informer.Run does not call the program's function if the store cannot be opened.
 func TestRunWithoutAStore(t *testing.T) {
-	path := t.TempDir() // the path of a directory instead of a file
+	path := t.TempDir() // path is a directory
 	err := informer.Run(t.Context(), path, store.Options{}, func(context.Context, *informer.Session) error {
 		t.Error("the program runs")
 		return nil

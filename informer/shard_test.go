@@ -107,8 +107,8 @@ func (r *replicas) split(of int) {
 // number of lists, and which replicas reported that the server ignores shard selectors.
 func (r *replicas) together(what string) (c fakeapi.Counts, lists int, refused []bool) {
 	r.t.Helper()
-	// Advance the server's resourceVersion by another resource, as in practice. Otherwise a replica without changes in
-	// its shard would get no bookmark.
+	// As in practice, another resource advances the server's resourceVersion. Otherwise a replica without changes in its
+	// shard would get no bookmark.
 	must(r.t)(r.api.Create(configMapsResource,
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "other-" + r.api.RV()}}))
 	r.api.ResetCounts()
@@ -141,8 +141,7 @@ func (r *replicas) together(what string) (c fakeapi.Counts, lists int, refused [
 }
 
 // TestShards checks that replicas store disjoint shards that together are complete, whether or not the server supports
-// shard selectors. Their status reports a server that ignores the selector. Restarts do not list; a changed range of a
-// shard is listed once.
+// shard selectors. A changed range of a shard is listed once.
 func TestShards(t *testing.T) {
 	for _, on := range []bool{true, false} {
 		t.Run(fmt.Sprintf("gate %v", on), func(t *testing.T) {
@@ -170,7 +169,7 @@ func TestShards(t *testing.T) {
 				must(t)(api.Create(podsResource, pod(60+n)))
 			}
 			for n := range 10 {
-				must(t)(api.Create(podsResource, pod(n))) // the pod is created again with another UID
+				must(t)(api.Create(podsResource, pod(n))) // the pod is created with another UID
 			}
 			if _, lists, refused := r.together("changed"); lists != 0 || slices.Contains(refused, on) {
 				t.Errorf("changed: %d lists, not sharded %v", lists, refused)
@@ -186,7 +185,6 @@ func TestShards(t *testing.T) {
 	}
 }
 
-// podsOf returns the server's pods: "UID resourceVersion" by key.
 func podsOf(t *testing.T, api *fakeapi.Server) map[string]string {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(api.Config())

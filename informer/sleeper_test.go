@@ -28,10 +28,10 @@ import (
 // and keeps none.
 type torrent struct {
 	keys, updates int
-	body          int // number of bytes by which each object is enlarged
+	body          int // body is the number of bytes by which each object is enlarged
 }
 
-// firstVersion is the resourceVersion of the list. Each update increases it by one.
+// firstVersion is the resourceVersion of the list. Each update increases the resourceVersion by one.
 const firstVersion = 1000
 
 func (s *torrent) pod(key, version int) *corev1.Pod {

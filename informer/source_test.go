@@ -16,13 +16,12 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// follower is a subscriber of Informer.SubscribeSource that records its calls.
 type follower struct {
 	t     *testing.T
 	mu    sync.Mutex
-	lines []string        // received sources as text; guarded by mu
-	errs  []error         // errors received with the sources; guarded by mu
-	last  informer.Source // source received last; guarded by mu
+	lines []string
+	errs  []error
+	last  informer.Source
 	at    time.Time
 }
 
@@ -65,7 +64,7 @@ func TestSubscribeSource(t *testing.T) {
 		if got := f.take(); got != "none disk live" {
 			t.Errorf("a first start: %q", got)
 		}
-		time.Sleep(time.Hour) // this hour includes routine reconnects of the watch
+		time.Sleep(time.Hour) // the watch reconnects several times within the hour
 		if got := f.take(); got != "live" {
 			t.Errorf("an hour: %q", got)
 		}
@@ -158,8 +157,7 @@ func TestLiveOnceApplied(t *testing.T) {
 	})
 }
 
-// TestSlowSubscriber checks that a slow subscriber of Source changes does not delay the informer, and that only a
-// bounded number of changes waits for the subscriber.
+// TestSlowSubscriber checks that only a bounded number of Source changes waits for a slow subscriber.
 func TestSlowSubscriber(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -189,8 +187,6 @@ func TestSlowSubscriber(t *testing.T) {
 	})
 }
 
-// TestSubscriberPanics checks that with utilruntime.ReallyCrash off a subscriber's panic does not affect other
-// subscribers.
 func TestSubscriberPanics(t *testing.T) {
 	defer func(crash bool) { utilruntime.ReallyCrash = crash }(utilruntime.ReallyCrash)
 	utilruntime.ReallyCrash = false
@@ -217,7 +213,6 @@ func TestSubscriberPanics(t *testing.T) {
 	})
 }
 
-// TestSourceOfAFailingStore checks that Status.Source is FromDisk while the store cannot be written.
 func TestSourceOfAFailingStore(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -236,7 +231,7 @@ func TestSourceOfAFailingStore(t *testing.T) {
 			t.Errorf("%q, %v", got, f.errs)
 		}
 		faulty.set(nil, 0)
-		time.Sleep(time.Minute) // wait until the failed write is retried
+		time.Sleep(time.Minute) // the failed write is retried
 		synctest.Wait()
 		if got := f.take(); got != "disk live" {
 			t.Error(got)
@@ -258,7 +253,7 @@ func TestContactAfterAClockSetBack(t *testing.T) {
 		r.start()
 		r.close()
 	})
-	// each synctest bubble begins at the same fake time, so the stored LastContact is a day ahead
+	// Each synctest bubble begins at the same fake time, so the stored LastContact is a day ahead.
 	bubble(t, func(t *testing.T) {
 		again := newRig(t)
 		again.path = path

@@ -16,8 +16,8 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// TestStartIsLogged checks two log lines of a start from disk. One names the number and age of the served objects, the
-// other the resourceVersion at which the watch was resumed.
+// TestStartIsLogged checks that the log names the number and age of the served objects, and the resourceVersion at
+// which the watch was resumed.
 func TestStartIsLogged(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var l logLines
@@ -62,7 +62,6 @@ func TestSourceIsLogged(t *testing.T) {
 	})
 }
 
-// TestSecretsAreLogged checks that the log says that Secrets are kept in memory only, and why.
 func TestSecretsAreLogged(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var l logLines
@@ -78,10 +77,9 @@ func TestSecretsAreLogged(t *testing.T) {
 	})
 }
 
-// logLines collects log lines.
 type logLines struct {
 	mu   sync.Mutex
-	text []string // collected log lines; guarded by mu
+	text []string
 }
 
 func (l *logLines) add(line string) {
@@ -96,7 +94,6 @@ func (l *logLines) all() []string {
 	return slices.Clone(l.text)
 }
 
-// count returns the number of log lines that contain all the parts.
 func (l *logLines) count(parts ...string) (n int) {
 	for _, line := range l.all() {
 		all := true

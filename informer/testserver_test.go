@@ -7,39 +7,32 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// TestServer is the tests' API server for pods, with exported method names.
 type TestServer struct{ *server }
 
-// NewTestServer returns a server without pods.
 func NewTestServer() TestServer { return TestServer{newServer()} }
 
-// Write creates or updates a pod. value becomes the pod's label "value".
 func (s TestServer) Write(key, value string) { s.write(key, value) }
 
-// Delete removes a pod.
 func (s TestServer) Delete(key string) { s.delete(key) }
 
 // Compact makes the server forget past events, so that older watches get 410, and ends all watches.
 func (s TestServer) Compact() { s.compact() }
 
-// Disconnect ends all watches.
 func (s TestServer) Disconnect() { s.disconnect() }
 
-// Silently calls fn. The changes that fn makes at the server cause no events, like changes that were lost when a server
-// was restored from a backup.
+// Silently calls fn. The changes that fn makes at the server cause no events, like changes that a restored backup
+// lacks.
 func (s TestServer) Silently(fn func()) {
 	s.setSilent(true)
 	defer s.setSilent(false)
 	fn()
 }
 
-// Bookmark sends a bookmark on every watch.
 func (s TestServer) Bookmark() { s.bookmark() }
 
 // AtPage calls fn once, before the next second or later page of a list.
 func (s TestServer) AtPage(fn func()) { s.atPage = sync.OnceFunc(fn) }
 
-// Fail ends all watches with an error.
 func (s TestServer) Fail() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -55,10 +48,8 @@ func (s TestServer) Lists() int {
 	return n
 }
 
-// State returns key@resourceVersion=value of each pod of the server.
 func (s TestServer) State() []string { return s.state() }
 
-// SetFail sets a function that is called for each request. The request fails with the error that it returns.
 func (s TestServer) SetFail(fn func(verb string, o metav1.ListOptions) error) { s.setFail(fn) }
 
 // Describe returns key@resourceVersion=value of a pod.

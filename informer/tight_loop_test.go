@@ -8,8 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestTightLoop checks an informer that is restarted many times in a row. The starts make few small requests and no
-// list, and leave no files but the store.
+// TestTightLoop checks that many starts in a row make few small requests and no list, and leave no files but the store.
 func TestTightLoop(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -20,7 +19,7 @@ func TestTightLoop(t *testing.T) {
 		r.close()
 		requests := 0
 		r.srv.setFail(func(string, metav1.ListOptions) error {
-			requests++ // no lock is needed, because the server holds its mutex
+			requests++ // the server holds its mutex during this function
 			return nil
 		})
 		const lives = 50

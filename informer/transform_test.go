@@ -10,9 +10,8 @@ import (
 	"github.com/larder-dev/larder/informer"
 )
 
-// TestTransformNeedsVersion checks a transform without Options.TransformVersion in an informer with a store file.
-// SetTransform fails. If the caller ignores that error, as factories do, the run fails. Nothing is stored
-// untransformed. Issue 37.
+// TestTransformNeedsVersion checks that a run fails even if the caller ignores the error of SetTransform, as factories
+// do. Nothing is stored untransformed. Issue 37.
 func TestTransformNeedsVersion(t *testing.T) {
 	mark := func(obj any) (any, error) {
 		p := obj.(*corev1.Pod).DeepCopy()

@@ -8,9 +8,8 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// TestReaderFindsUndecodableObject checks an object that its Go type cannot decode. It is reported, causes one list,
-// and is then no longer stored: neither reads nor its events cause further lists. Other objects stay readable, and the
-// object returns once it can be decoded.
+// TestReaderFindsUndecodableObject checks that an object that its Go type cannot decode is reported, causes one list,
+// and is then no longer stored: neither reads nor its events cause further lists. It returns once it can be decoded.
 func TestReaderFindsUndecodableObject(t *testing.T) {
 	for name, spec := range map[string]string{"does not fit": `{"seats":"secret"}`, "panics": `{"color":"panics"}`} {
 		t.Run(name, func(t *testing.T) { bubble(t, func(t *testing.T) { testReaderFinds(t, spec) }) })
@@ -61,9 +60,8 @@ func testReaderFinds(t *testing.T, bad string) {
 	h.end()
 }
 
-// TestUndecodableEvent checks an event whose object cannot be decoded, in an informer with a label selector, which
-// decodes objects on receipt. The event causes one list with a reason of its own. The informer continues with other
-// objects, and the object returns once it can be decoded.
+// TestUndecodableEvent checks an informer with a label selector, which decodes objects on receipt. An event whose
+// object cannot be decoded causes one list with a reason of its own, and does not affect other objects.
 func TestUndecodableEvent(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		h := newHarbor(t)

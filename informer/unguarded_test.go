@@ -26,7 +26,6 @@ func (s selectorless) ListWithContext(ctx context.Context, o metav1.ListOptions)
 	return s.server.ListWithContext(ctx, o)
 }
 
-// TestUnguarded checks that Status.Unguarded names the kinds of change that the informer would not notice.
 func TestUnguarded(t *testing.T) {
 	known := func(context.Context) (string, error) { return "known", nil }
 	forbidden := func(context.Context) (string, error) {
@@ -97,8 +96,8 @@ func TestUnguarded(t *testing.T) {
 	}
 }
 
-// TestGuardedLater checks objects that were listed while the cluster's id could not be read. Until the next list the
-// status reports that another cluster would go unnoticed, even if the id can be read now.
+// TestGuardedLater checks that the status reports that another cluster would go unnoticed until the next list, if the
+// cluster's id could not be read at the last list.
 func TestGuardedLater(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var allowed atomic.Bool
@@ -128,15 +127,14 @@ func TestGuardedLater(t *testing.T) {
 		r.srv.write("a/2", "x")
 		r.srv.compact()
 		i = r.start()
-		time.Sleep(20 * time.Minute) // wait until the next connect
+		time.Sleep(20 * time.Minute) // the next connect happens within this time
 		synctest.Wait()
 		unguarded("listed anew")
 		r.close()
 	})
 }
 
-// TestResourceOfTheExample checks that the informer stores the kind of the example object given to New, which the
-// command line shows.
+// TestResourceOfTheExample checks that the kind of the example object is stored, which the command line shows.
 func TestResourceOfTheExample(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)

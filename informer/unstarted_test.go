@@ -8,8 +8,8 @@ import (
 	"github.com/go-logr/logr/funcr"
 )
 
-// TestReadBeforeTheStart checks that one log line reports reads of an informer that was not started, if they come more
-// than ten seconds after New. Earlier reads, and reads of a started informer, log nothing. Issue 37.
+// TestReadBeforeTheStart checks that one log line reports reads of an informer that was not started, if they happen
+// more than ten seconds after New. Issue 37.
 func TestReadBeforeTheStart(t *testing.T) {
 	for _, inMemory := range []bool{false, true} {
 		bubble(t, func(t *testing.T) {

@@ -29,11 +29,11 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// wire is an http.RoundTripper that records the content type of answers, and whether they were compressed.
+// wire is an http.RoundTripper that collects the content types of answers, and whether they were compressed.
 type wire struct {
 	next http.RoundTripper
 	mu   sync.Mutex
-	seen []string // content type of each answer, with "gzip" if it was compressed; guarded by mu
+	seen []string // seen has the content type of each answer, with "gzip" if the answer was compressed
 }
 
 func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -50,7 +50,6 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// TestOnTheWire checks that lists arrive compressed, and in the content type that the client's configuration names.
 func TestOnTheWire(t *testing.T) {
 	api := fakeapi.New(fakeapi.Options{})
 	if err := api.Start(); err != nil {
@@ -64,7 +63,7 @@ func TestOnTheWire(t *testing.T) {
 		}}))
 	}
 	for _, tt := range []struct{ contentType, want string }{
-		{"", "application/json gzip"}, // no content type, as in client-go's default configuration
+		{"", "application/json gzip"}, // client-go's default configuration names no content type
 		{runtime.ContentTypeProtobuf, runtime.ContentTypeProtobuf + " gzip"},
 	} {
 		config := rest.CopyConfig(api.Config())
@@ -92,7 +91,7 @@ func TestOnTheWire(t *testing.T) {
 }
 
 // TestProtobufOfAnotherProgram checks unstructured objects that another program has stored as protobuf. A program whose
-// codec reads them resumes. A program with another codec lists them again, and gets the server's state.
+// codec reads them resumes. A program with another codec lists them.
 func TestProtobufOfAnotherProgram(t *testing.T) {
 	api := fakeapi.New(fakeapi.Options{})
 	if err := api.Start(); err != nil {
@@ -157,7 +156,6 @@ func TestProtobufOfAnotherProgram(t *testing.T) {
 	}
 }
 
-// value returns v, and fails the test if err is not nil.
 func value[T any](v T, err error) func(t *testing.T) T {
 	return func(t *testing.T) T {
 		t.Helper()

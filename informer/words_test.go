@@ -41,8 +41,7 @@ const (
 	hasStopped = "has stopped already"
 )
 
-// wordedCalls returns a failing call for each method of informers, their indexers and registrations that returns an
-// error.
+// wordedCalls returns a failing call for each method of informers, indexers and registrations that returns an error.
 func wordedCalls() map[string]worded {
 	taken := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
 	free := cache.Indexers{"free": cache.MetaNamespaceIndexFunc}

@@ -24,10 +24,10 @@ import (
 // api is an http.RoundTripper that answers discovery requests like an API server.
 type api struct {
 	mu     sync.Mutex
-	groups []apidiscoveryv2.APIGroupDiscovery // guarded by mu; API groups of the discovery document
-	// guarded by mu; error returned to every request; nil if the server works
+	groups []apidiscoveryv2.APIGroupDiscovery
+	// err is the error of every request; nil if the server works.
 	err error
-	// guarded by mu; body of every answer, in place of the discovery document; "" sends the document
+	// junk is the body of every answer, in place of the discovery document; "" sends the document.
 	junk     string
 	hangs    bool
 	requests int
@@ -85,7 +85,6 @@ func (a *api) fresh(groupName, versionName string, fresh bool) {
 	}
 }
 
-// change calls fn with the mutex of the fake server held.
 func (a *api) change(fn func(a *api)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -128,7 +127,6 @@ func (a *api) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, err
 }
 
-// life is one process of a program: an open store and a mapper.
 type life struct {
 	*Mapper
 	t  *testing.T
@@ -176,7 +174,6 @@ func (l *life) run() {
 	}
 }
 
-// end stops the mapper, checks the store and closes it.
 func (l *life) end() {
 	l.t.Helper()
 	l.stop()
@@ -197,7 +194,6 @@ func (l *life) scope(group, kind string, versions ...string) (string, error) {
 	return mapping.Resource.String() + " " + string(mapping.Scope.Name()), nil
 }
 
-// has fails the test unless the mapper maps the kind to the resource and scope in want.
 func (l *life) has(group, kind, want string, versions ...string) {
 	l.t.Helper()
 	if got, err := l.scope(group, kind, versions...); err != nil || got != want {
@@ -213,7 +209,6 @@ const (
 
 func storePath(t *testing.T) string { return filepath.Join(t.TempDir(), "larder.db") }
 
-// bubble runs fn in a synctest bubble, with fake time.
 func bubble(t *testing.T, fn func(t *testing.T)) {
 	t.Helper()
 	synctest.Test(t, fn)

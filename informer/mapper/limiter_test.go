@@ -12,8 +12,7 @@ import (
 
 func quiet(error) {}
 
-// TestRunWaitsForLimiter checks the mapper's Run and the store's connection limiter. Run sends no request while all
-// slots of the limiter are in use, and returns its slot after a request.
+// TestRunWaitsForLimiter checks that Run sends no request while all slots of the connection limiter are in use.
 func TestRunWaitsForLimiter(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		a := newAPI()
@@ -37,7 +36,7 @@ func TestRunWaitsForLimiter(t *testing.T) {
 		if n := a.asked(); n != 2 {
 			t.Errorf("%d requests, want 2", n)
 		}
-		// this succeeds only if Run has returned its slot
+		// Connect succeeds only if Run has returned its slot.
 		if _, err := l.st.Limiter().Connect(t.Context(), false, quiet); err != nil {
 			t.Error(err)
 		}
@@ -45,8 +44,8 @@ func TestRunWaitsForLimiter(t *testing.T) {
 	})
 }
 
-// TestMissBypassesLimiter checks a query for an unknown kind, which sends a discovery request. It does not wait for a
-// slot of the connection limiter: the slots' holders may themselves wait for the caller of this query.
+// TestMissBypassesLimiter checks that a query for an unknown kind waits for no slot of the connection limiter: the
+// slots' holders may themselves wait for the caller of this query.
 func TestMissBypassesLimiter(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		a := newAPI()
@@ -69,8 +68,8 @@ func TestMissBypassesLimiter(t *testing.T) {
 	})
 }
 
-// TestRunSharesRetries checks that, while the server is unreachable, the mapper's Run takes turns with other clients of
-// the connection limiter. It sends its request as soon as any of them has received data.
+// TestRunSharesRetries checks that, while the server is unreachable, Run takes turns with other clients of the
+// connection limiter. It sends its request as soon as one of them has received data.
 func TestRunSharesRetries(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		a := newAPI()
@@ -79,7 +78,7 @@ func TestRunSharesRetries(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		others := 0
-		go func() { // another client, such as an informer
+		go func() { // the other client could be an informer
 			defer close(ended)
 			for {
 				slot, err := l.st.Limiter().Connect(ctx, false, quiet)
@@ -138,7 +137,7 @@ func TestFleetSpreadsRequests(t *testing.T) {
 }
 
 // TestAnswerEndsBackoff checks that an answer to the mapper ends the back-off of the connection limiter's other
-// clients. The failed request of a query for an unknown kind does not change the back-off.
+// clients.
 func TestAnswerEndsBackoff(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		a := newAPI()

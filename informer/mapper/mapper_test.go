@@ -21,8 +21,8 @@ import (
 
 var errDown = errors.New("connection refused")
 
-// TestOffline checks a mapper whose server is unreachable. It answers from the discovery document that an earlier
-// process stored, without a request. For an unknown kind it returns ErrUnreachable, not a no-match error.
+// TestOffline checks that the mapper answers from the discovery document that an earlier process stored, without a
+// request. For an unknown kind it returns ErrUnreachable, not a no-match error.
 func TestOffline(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		a, path := newAPI(), storePath(t)
@@ -77,7 +77,6 @@ func TestOffline(t *testing.T) {
 	})
 }
 
-// TestNoDiscovery checks a mapper without a stored discovery document while the server is unreachable.
 func TestNoDiscovery(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		a := newAPI()
@@ -107,8 +106,8 @@ func TestNoDiscovery(t *testing.T) {
 	})
 }
 
-// TestQueries checks each method of the mapper with known resources, with resources that only a new request finds, and
-// with resources that do not exist.
+// TestQueries checks each method with known resources, with resources that only a new request finds, and with resources
+// that do not exist.
 func TestQueries(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		deployments := schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
@@ -167,10 +166,10 @@ func TestQueries(t *testing.T) {
 	})
 }
 
-// TestHangingServer checks concurrent queries for unknown kinds while the server hangs. They wait together for
-// missWait, queries for known kinds do not wait, and the next query for an unknown kind fails at once.
+// TestHangingServer checks that concurrent queries for unknown kinds wait together for missWait, that queries for known
+// kinds do not wait, and that the next query for an unknown kind fails at once.
 func TestHangingServer(t *testing.T) {
-	// whether the request was sent by Run, which waits for longer than a query
+	// If running is true, the mapper's Run sends the request, and waits longer than a query.
 	for _, running := range []bool{false, true} {
 		bubble(t, func(t *testing.T) {
 			a, path := newAPI(), storePath(t)
@@ -210,8 +209,8 @@ func TestHangingServer(t *testing.T) {
 	}
 }
 
-// TestMissNeedsNewRequest checks a query for an unknown kind while a discovery request is in progress. It does not use
-// the answer to that request, which may be older than the kind.
+// TestMissNeedsNewRequest checks that a query for an unknown kind does not use the answer to an earlier request, which
+// may be older than the kind.
 func TestMissNeedsNewRequest(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		a := newAPI()
@@ -226,7 +225,7 @@ func TestMissNeedsNewRequest(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		time.Sleep(1500 * time.Millisecond) // wait until the server has read its state for the second request
+		time.Sleep(1500 * time.Millisecond) // the server has read its state for the second request
 		a.set("example.org", "v1", "Widget", "widgets", apidiscoveryv2.ScopeNamespace)
 		callers.Go(func() {
 			if _, err := m.KindFor(schema.GroupVersionResource{Group: "example.org", Resource: "widgets"}); err != nil {
@@ -237,7 +236,6 @@ func TestMissNeedsNewRequest(t *testing.T) {
 	})
 }
 
-// slowly is a fake API server that delays each answer by a second.
 type slowly struct{ *api }
 
 func (s *slowly) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -246,8 +244,8 @@ func (s *slowly) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// TestFailedGroupVersion checks an aggregated API that is down. The mapper keeps its known resources, and returns
-// ErrUnreachable for an unknown kind in its group.
+// TestFailedGroupVersion checks that the mapper keeps the known resources of an aggregated API that is down, and
+// returns ErrUnreachable for an unknown kind in its group.
 func TestFailedGroupVersion(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		a, path := newAPI(), storePath(t)
@@ -285,7 +283,6 @@ func TestFailedGroupVersion(t *testing.T) {
 	})
 }
 
-// TestClosedStore checks that New of the mapper fails if the store is closed.
 func TestClosedStore(t *testing.T) {
 	st, err := store.Open(storePath(t), store.Options{})
 	if err != nil {

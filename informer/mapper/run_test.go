@@ -17,8 +17,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestRun checks that the mapper's Run requests discovery once per process, as soon as the server can be reached, and
-// stores the answer if it has changed.
+// TestRun checks that Run requests discovery once per process, as soon as the server can be reached, and stores the
+// answer if it has changed.
 func TestRun(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		a, path := newAPI(), storePath(t)
@@ -69,8 +69,8 @@ func TestRun(t *testing.T) {
 	})
 }
 
-// TestRunEnds checks that the mapper's Run can be stopped while the server hangs. A query that waits for Run's request
-// then sends its own request.
+// TestRunEnds checks that Run can be stopped while the server hangs. A query that waits for Run's request then sends
+// its own request.
 func TestRunEnds(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		a, path := newAPI(), storePath(t)
@@ -92,7 +92,7 @@ func TestRunEnds(t *testing.T) {
 		if d := time.Since(start); d != 0 {
 			t.Errorf("it took %v", d)
 		}
-		l.run() // start Run a second time, as a second cache does
+		l.run() // Run is started a second time, as by a second cache
 		synctest.Wait()
 		if s := l.Status(); !s.Stored {
 			t.Errorf("%+v", s)
@@ -101,7 +101,6 @@ func TestRunEnds(t *testing.T) {
 	})
 }
 
-// TestShortProcess checks that the mapper stores the discovery document even if the process ends right after its start.
 func TestShortProcess(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		a, path := newAPI(), storePath(t)
@@ -117,8 +116,8 @@ func TestShortProcess(t *testing.T) {
 	})
 }
 
-// TestFullDisk checks a discovery document that does not fit on the disk. The mapper answers from memory, Status
-// reports the error, and the document is stored later.
+// TestFullDisk checks that the mapper answers from memory while the discovery document does not fit on the disk, and
+// stores it later.
 func TestFullDisk(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		a, path := newAPI(), storePath(t)
@@ -134,7 +133,7 @@ func TestFullDisk(t *testing.T) {
 		}
 		a.change(func(a *api) { a.groups = a.groups[:2] })
 		time.Sleep(time.Minute)
-		// this unknown kind causes a request, whose discovery document is smaller than before
+		// The unknown kind causes a request, whose discovery document is smaller than before.
 		if _, err := l.scope("example.org", "Widget"); err == nil {
 			t.Error("there is no such kind")
 		}
@@ -146,8 +145,8 @@ func TestFullDisk(t *testing.T) {
 	})
 }
 
-// TestLostDocument checks that the mapper's Run stores the discovery document again, without a request, after a repair
-// of the file has dropped it.
+// TestLostDocument checks that Run stores the discovery document without a request after a repair of the file has
+// dropped it.
 func TestLostDocument(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		a, path := newAPI(), storePath(t)
@@ -166,8 +165,8 @@ func TestLostDocument(t *testing.T) {
 	})
 }
 
-// TestUnusableDocument checks a stored discovery document that is damaged or of an unknown version. The mapper ignores
-// it, asks the server, and replaces the document.
+// TestUnusableDocument checks that the mapper ignores and replaces a stored discovery document that is damaged or of an
+// unknown version.
 func TestUnusableDocument(t *testing.T) {
 	for name, spoil := range map[string]func(t *testing.T, l *life, path string){
 		"damaged": func(t *testing.T, l *life, path string) {
@@ -182,14 +181,14 @@ func TestUnusableDocument(t *testing.T) {
 			}
 		},
 		"of a later version": func(t *testing.T, l *life, _ string) {
-			l.stop() // otherwise Run would store the right document again
+			l.stop() // Run would store the right document
 			if err := l.st.PutDocument(t.Context(), "discovery", []byte(`{"version":3,"groups":[]}`)); err != nil {
 				t.Error(err)
 			}
 			l.end()
 		},
 		"no document": func(t *testing.T, l *life, _ string) {
-			l.stop() // otherwise Run would store the right document again
+			l.stop() // Run would store the right document
 			if err := l.st.PutDocument(t.Context(), "discovery", []byte("x")); err != nil {
 				t.Error(err)
 			}

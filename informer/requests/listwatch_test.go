@@ -16,8 +16,7 @@ import (
 	"github.com/larder-dev/larder/informer/requests"
 )
 
-// TestListWatchRequests checks that a request has the path and the selectors of the collection's identity, plus its own
-// options, and that a client of another API group can be used.
+// TestListWatchRequests checks the path and the selectors of requests, also with a client of another API group.
 func TestListWatchRequests(t *testing.T) {
 	var got *url.URL
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

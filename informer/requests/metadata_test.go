@@ -16,8 +16,8 @@ import (
 	"github.com/larder-dev/larder/informer/requests"
 )
 
-// TestMetadataOfNoList checks a list of metadata whose answer has no items because it is no list. It is an error that
-// names the answer's kind and the request. Before, it counted as an empty list. Issue 38.
+// TestMetadataOfNoList checks that an answer that is no list is an error, not an empty list, and that the error names
+// the answer's kind and the request. Issue 38.
 func TestMetadataOfNoList(t *testing.T) {
 	body := ""
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -20,8 +20,8 @@ import (
 	"github.com/larder-dev/larder/informer/requests"
 )
 
-// TestSchemasReadOnce checks reads of the schemas' hashes. Concurrent callers, and callers soon after them, share one
-// request, and each gets the hash of its own group-version.
+// TestSchemasReadOnce checks that concurrent callers, and callers soon after them, share one request, and that each
+// gets the hash of its own group-version.
 func TestSchemasReadOnce(t *testing.T) {
 	synctest.Test(t, testSchemasReadOnce)
 }
@@ -56,8 +56,8 @@ func testSchemasReadOnce(t *testing.T) {
 	}
 }
 
-// TestSchemasReadSince checks callers that demand a schema's hash read after their connection began. They share one
-// request, whose answer then also serves callers without that demand.
+// TestSchemasReadSince checks that callers that demand a schema's hash read after their connection began share one
+// request.
 func TestSchemasReadSince(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int32
@@ -93,8 +93,7 @@ func TestSchemasReadSince(t *testing.T) {
 	})
 }
 
-// TestSchemasRefused checks requests for schemas' hashes. The server's refusal is shared by all callers, and a
-// connection error is not.
+// TestSchemasRefused checks that all callers share the server's refusal, but not a connection error.
 func TestSchemasRefused(t *testing.T) {
 	var asked atomic.Int32
 	status := atomic.Int32{}
@@ -118,8 +117,7 @@ func TestSchemasRefused(t *testing.T) {
 	}
 }
 
-// TestSchemasHang checks a caller that waits while another caller's request for the schemas hangs. It returns when its
-// own context ends.
+// TestSchemasHang checks that a caller that waits for another caller's request returns when its own context ends.
 func TestSchemasHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answer, hash := make(chan struct{}), make(chan error, 1)

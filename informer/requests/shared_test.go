@@ -12,8 +12,8 @@ import (
 	"github.com/larder-dev/larder/informer/requests"
 )
 
-// TestSharedIdentity checks reads of the cluster's id. Informers that connect together share one request. An informer
-// that has lost its connection does not use an earlier answer. The id is read again after a while (issue 38).
+// TestSharedIdentity checks that informers that connect together share one read of the cluster's id, and that an
+// informer that has lost its connection does not use an earlier answer. Issue 38.
 func TestSharedIdentity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var reads atomic.Int32
