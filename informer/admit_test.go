@@ -66,7 +66,7 @@ func TestScopeErrorIsCleared(t *testing.T) {
 		r.o.Identity.LabelSelector = "value=x"
 		r.srv.write("a/1", "x")
 		r.start()
-		r.srv.write("a/2", "y") // the server ignores the selector, and sends an object outside the scope
+		r.srv.write("a/2", "y")
 		time.Sleep(20 * time.Minute)
 		before := r.i.Status()
 		if before.Err == nil || before.ResourceVersion != "101" {

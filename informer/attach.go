@@ -89,7 +89,6 @@ func (i *sharedInformer) attach(ctx context.Context, member *Informer) (attached
 	return true, nil
 }
 
-// differs returns an error if o or the example object differs from the first Informer's in a shared option.
 func (i *sharedInformer) differs(o Options, example any) error {
 	for _, f := range []struct {
 		name      string
@@ -182,8 +181,7 @@ func (i *Informer) addIndexers(ctx context.Context, indexers cache.Indexers) err
 	return nil
 }
 
-// noteIndexesLocked notes the index functions of member. The caller holds indexMu, or is the only user of the
-// collection.
+// The caller of noteIndexesLocked holds indexMu, or is the only user of the collection.
 func (i *sharedInformer) noteIndexesLocked(member *Informer, indexers cache.Indexers) {
 	for name := range indexers {
 		member.indexed[name] = true

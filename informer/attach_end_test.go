@@ -109,7 +109,7 @@ func TestAttachClusterChanges(t *testing.T) {
 		r.srv.disconnect()
 		time.Sleep(5 * time.Minute)
 		synctest.Wait()
-		second.h.take() // the informer may have made calls before it compared the cluster ids
+		second.h.take()
 		h.take()
 		r.srv.write("a/2", "y")
 		late := &recorder{}

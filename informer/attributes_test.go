@@ -179,7 +179,6 @@ func TestOpenAPIHash(t *testing.T) {
 		i := r.start(h)
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
-		// The list for the changed schema waits for a random time, which may be short.
 		s := i.Status()
 		if !s.Synced || s.Rewriting != reflector.ReasonOpenAPI && s.Reflector.Relists[reflector.ReasonOpenAPI] == 0 {
 			t.Errorf("at first: %+v", s)
@@ -381,7 +380,6 @@ func TestMetadataByACachedHash(t *testing.T) {
 				}
 				r.srv.setFail(func(string, metav1.ListOptions) error { return errors.New("away") })
 				r.srv.disconnect()
-				// Another informer of the program reads the hash, which is then cached.
 				if _, err := hash(t.Context()); err != nil {
 					t.Fatal(err)
 				}

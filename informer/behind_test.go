@@ -154,7 +154,7 @@ func TestResyncsMerge(t *testing.T) {
 		g.release()
 		lines := h.take()
 		known := map[string]string{}
-		replay(t, known, lines) // replay checks that each update starts from the state of the previous one
+		replay(t, known, lines)
 		equal(t, "final state", sortedValues(known), r.srv.state())
 		updates := map[string]int{}
 		for _, line := range lines {
@@ -297,7 +297,7 @@ func TestBehindIsLogged(t *testing.T) {
 				r.srv.write("a/0000", fmt.Sprint(value))
 			}
 		}
-		write(1) // the first call is in progress, so this change fills the queue up to the threshold
+		write(1)
 		equal(t, "when it falls behind", take(), behind(mergeThreshold, 0))
 		write(2)
 		equal(t, "just after", take(), nil)

@@ -61,10 +61,10 @@ var boatsResource = schema.GroupVersionResource{Group: "sea", Version: "v1", Res
 type boatServer struct {
 	mu      sync.Mutex
 	rv      int
-	specs   map[string]string // specs has the boats as JSON, by name
-	rvs     map[string]int    // rvs has the boats' resourceVersions, by name
+	specs   map[string]string
+	rvs     map[string]int
 	log     []boatEvent
-	changed chan struct{} // changed is closed at the next change of a boat
+	changed chan struct{}
 	// lists counts the lists of boats, without look-ups by name, probes of one object and lists of metadata.
 	lists   int
 	watches int

@@ -48,8 +48,7 @@ func (i *sharedInformer) metadataPays(ctx context.Context) bool {
 // refsPage is the payload of a fifo.ReplacedByRef delta: a page of a list by metadata, as references to objects.
 type refsPage struct {
 	refs []entry.ObjectRef
-	// missing holds the references to objects whose listed state is not stored. The process loop sets missing; sink.Known
-	// reads it once the queue is idle.
+	// missing holds the references whose listed state is not stored. The process loop sets missing for sink.Known.
 	missing []entry.ObjectRef
 }
 

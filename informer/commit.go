@@ -101,8 +101,6 @@ func (p *loop) markMissing() {
 	p.sync.missing.Store(true)
 }
 
-// rewritingReason returns a reason for a list that rewrites every stored object: Status.Rewriting, or ReasonUnreadable
-// if Status.Rewriting is empty.
 func (i *sharedInformer) rewritingReason() reflector.Reason {
 	if reason := i.health.rewritingNow(); reason.Rewrites() {
 		return reason
@@ -187,8 +185,7 @@ func (p *loop) repair(ctx context.Context) error {
 	return nil
 }
 
-// noteLost adds to unseen (the keys of lost objects that handlers know) the keys that are in before and not in after.
-// Both slices are sorted.
+// noteLost adds to unseen (lost keys that handlers know) the keys in before that after lacks. Both slices are sorted.
 func (p *loop) noteLost(before, after []string) {
 	if p.unseen == nil {
 		p.unseen = map[string]bool{}

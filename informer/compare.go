@@ -104,7 +104,6 @@ func (i *sharedInformer) held(ctx context.Context) (held, refused map[string]ent
 }
 
 // comparisonPays reports whether the collection is small enough to be compared with a list of the server's metadata.
-// The limit is higher at the start of a run, when starts is true.
 func (i *sharedInformer) comparisonPays(ctx context.Context, starts bool) bool {
 	most := mostComparedLater
 	if starts {

@@ -119,7 +119,7 @@ func TestContradictedOnceAConnection(t *testing.T) {
 			key := fmt.Sprintf("a/lost-%d", n)
 			p.srv.Silently(func() { p.srv.Write(key, "x") })
 			p.srv.Write(key, "y")
-			p.srv.Disconnect() // a watch that ends without an error does not end the connection
+			p.srv.Disconnect()
 			p.waitIdle()
 		}
 		p.holds(p.srv.State()...)
@@ -218,7 +218,6 @@ func TestLeftOutIsNoContradiction(t *testing.T) {
 		p := newProcess(t)
 		p.start(b)
 		lists := p.srv.Lists()
-		// All events are in one batch first, and then in a batch each.
 		for _, pause := range []func(){func() {}, p.waitIdle} {
 			for _, write := range []func(key string){
 				func(key string) { p.srv.Write(key, "bad"); pause(); p.srv.Write(key, "y") },

@@ -29,7 +29,7 @@ func (c countingCodec) Decode(data []byte) (runtime.Object, error) {
 // TestRestartDecodesNothing checks that a restart with unchanged objects decodes each object once for a handler, and
 // none without a handler.
 func TestRestartDecodesNothing(t *testing.T) {
-	const objects = 700 // more than a page of stored objects
+	const objects = 700
 	for _, policy := range []informer.SyncPolicy{informer.Disk, informer.Resumed} {
 		for _, handled := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s handler %v", policy, handled), func(t *testing.T) {

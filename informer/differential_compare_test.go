@@ -30,7 +30,7 @@ func (r *runner) evidence() *phase {
 	}
 	for n, f := range r.w.fronts {
 		ph.lists[n] = f.lists[min(ph.firstList[n], len(f.lists)):]
-		if ph.cold && len(ph.lists[n]) > 0 && (n == 1 || !ph.restarted) { // the first list is not a relist
+		if ph.cold && len(ph.lists[n]) > 0 && (n == 1 || !ph.restarted) {
 			ph.lists[n] = ph.lists[n][1:]
 		}
 		ph.lost = ph.lost || len(f.handed) > ph.firstHanded[n] || len(ph.lists[n]) > 0
@@ -141,7 +141,7 @@ func (r *runner) waitIdle() {
 		time.Sleep(3 * time.Second) // longer than slow handler calls and pauses after panics
 		synctest.Wait()
 	}
-	if r.panicked() && r.uneven() { // a panic in a resync call has made client-go's handler pause
+	if r.panicked() && r.uneven() {
 		time.Sleep(crashPause)
 		synctest.Wait()
 	}
@@ -251,7 +251,7 @@ func (r *runner) comparePhase(live bool) {
 		next.firstOther[n] = len(s.others)
 		s.reported = nil
 		if !ph.calm() && s.syncedAt >= 0 {
-			s.syncedAt = 0 // the two informers have synced at different times
+			s.syncedAt = 0
 		}
 		s.mu.Unlock()
 	}

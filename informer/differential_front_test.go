@@ -29,17 +29,17 @@ type front struct {
 	streams map[*diffStream]bool
 	pages   map[string]*corev1.PodList // pages has the pods of a paged list by continue token
 	tokens  int
-	faults  map[string][]string // faults has the faults of the next requests, by verb
-	down    string              // down is the name of the fault of every request; "" while the server is up
-	errors  int                 // errors counts the returned errors, and makes their texts unique
-	handed  []handed            // handed has the errors that were returned for a request or sent in a watch
-	lists   []int               // lists has the resourceVersions of the complete lists
+	faults  map[string][]string
+	down    string // down is the name of the fault of every request; "" while the server is up
+	errors  int    // errors counts the returned errors, and makes their texts unique
+	handed  []handed
+	lists   []int
 }
 
 // handed is an error that the server has returned or sent to its informer.
 type handed struct {
 	id   int
-	how  string // how names the simulated fault
+	how  string
 	verb string // verb is list, probe, lookup, watch or watchlist, or event for an error in a watch
 }
 

@@ -212,7 +212,7 @@ func (g *generator) change() {
 func (g *generator) rare() {
 	switch g.IntN(6) {
 	case 5:
-		if g.one(4) { // the burst is below or above the threshold at which calls merge
+		if g.one(4) {
 			g.emit(op{do: "idle"})
 			g.emit(op{do: "block", n: g.IntN(g.handlers)})
 			g.emit(op{do: "flood", n: pick(g, 500, 900, mergeThreshold+400, 2*mergeThreshold)})

@@ -43,8 +43,8 @@ type runner struct {
 // phase is what happened in a script between two comparisons of the informers.
 type phase struct {
 	racing, restarted, cold, paged bool
-	lost                           bool // lost is true if a connection to a server has ended with an error
-	cutOff                         bool // cutOff is true if the informers' runs were ended
+	lost                           bool
+	cutOff                         bool
 	flooded                        bool // flooded is true if calls of one of our informer's handlers have merged
 	lists                          [2][]int
 	poisoned                       map[string]bool
@@ -256,7 +256,7 @@ func (r *runner) handlers(o op) {
 			return s.inf.AddIndexers(byValue(o.value))
 		case "set late":
 			if s.runs > 0 {
-				synctest.Wait() // the run must have begun
+				synctest.Wait()
 				if s.inf.SetWatchErrorHandler(func(*cache.Reflector, error) {}) == nil {
 					return nil
 				}

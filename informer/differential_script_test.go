@@ -76,8 +76,8 @@ type op struct {
 	value  string
 	n      int
 	d      time.Duration
-	verb   string // verb is the verb of the requests that fail in this step
-	how    string // how names a fault of the server
+	verb   string
+	how    string
 	spec   handlerSpec
 	racing bool // racing means that the next step follows without waiting until all goroutines are blocked
 }

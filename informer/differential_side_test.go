@@ -32,14 +32,14 @@ type side struct {
 
 	runs   int
 	cancel context.CancelFunc
-	done   chan struct{} // done is closed when Run has returned
+	done   chan struct{}
 
 	mu       sync.Mutex
 	reported []int         // reported has the ids of the server's errors that the watch error handler received
 	others   []string      // others has the texts of other errors that the watch error handler received
 	syncedAt time.Duration // syncedAt is the time from the script's start to the sync; -1 before the sync
-	endedAt  time.Duration // endedAt is the time from the script's start to the return of Run
-	warned   int           // warned counts the refused second calls of Run
+	endedAt  time.Duration
+	warned   int // warned counts the refused second calls of Run
 }
 
 // open makes the informer. Our informer uses the store st, or memory if st is nil.

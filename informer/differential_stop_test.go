@@ -65,7 +65,6 @@ func (r *runner) restart(o op) {
 	if r.st == nil || r.sides[0].runs == 0 || r.sides[0].ended() {
 		return
 	}
-	// The file still holds older states of the pods that the transform refuses.
 	poisoned := maps.Clone(r.evidence().poisoned)
 	r.stop(o)
 	r.close()

@@ -12,7 +12,7 @@ import (
 type diffStream struct {
 	f      *front
 	result chan watch.Event
-	done   chan struct{} // done is closed to drop the buffered events
+	done   chan struct{}
 	wake   chan struct{}
 	once   sync.Once
 
@@ -108,7 +108,7 @@ func (s *diffStream) expire(timeout time.Duration) {
 			s.f.w.mu.Lock()
 			s.endLocked(true)
 			s.f.w.mu.Unlock()
-			<-s.done // the client has not stopped the watch yet
+			<-s.done
 		}
 	}()
 }

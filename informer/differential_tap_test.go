@@ -82,13 +82,13 @@ type tap struct {
 	merged    int // merged counts the merged updates in our informer's last status of this handler
 
 	mu        sync.Mutex
-	calls     []call // calls are the calls since the last take
+	calls     []call
 	total     int
 	news      int // news counts the calls that report a new state
 	panicked  int
-	busy      bool // busy means that a call is in progress
+	busy      bool
 	repeating bool // repeating means that the current or last call reports no new state
-	held      bool // held means that calls were blocked since the last take
+	held      bool
 	tooLate   bool // tooLate means that a call for an initial object came after the registration's sync
 	synced    func() bool
 	gate      chan struct{} // gate blocks calls until it is closed; nil if calls do not block

@@ -30,7 +30,7 @@ func (w *world) paths(transform func(any) (any, error)) map[string]*track {
 		gone := h.event.Type == watch.Deleted
 		if transform != nil && (!gone || p.states[len(p.states)-1] == "") {
 			if _, err := transform(h.event.Object.DeepCopyObject()); err != nil {
-				continue // the transform hides this state from both informers
+				continue
 			}
 		}
 		c := call{key: h.key, old: p.states[len(p.states)-1], new: w.describe(h.event.Object.(*corev1.Pod), transform)}
@@ -92,7 +92,6 @@ func (w walk) steps(key string, p *track, calls []call, l licence) (out []string
 		}
 		if to := l.target(p, cur, known, c); to > cur {
 			step(to)
-			// The skipped states include a list without a call, and the call c is the step after that list.
 			if p.states[cur] != c.to() {
 				step(cur + 1)
 			}

@@ -40,8 +40,7 @@ type distribution struct {
 	deltasMu patient.Mutex
 
 	limit int // limit is the maximum number of objects of a page
-	// reading is a lock that is held while a page is read. A handler that waits for it may need the page that is being
-	// read.
+	// reading is a lock: a handler that waits for it may need the page that is being read.
 	reading   chan struct{}
 	last      weak.Pointer[delivery.Page] // last is the last page that was read; reading guards it and lastCount
 	lastCount uint64                      // lastCount is the value of distributions before last was read
@@ -56,8 +55,7 @@ func newDistribution(i *sharedInformer) *distribution {
 	}
 }
 
-// read returns the page of stored objects that begins after the given key. The page includes all changes that were
-// distributed before the call.
+// read returns the page of stored objects after the given key, with all changes that were distributed before the call.
 func (d *distribution) read(ctx context.Context, after string) (*delivery.Page, error) {
 	select {
 	case d.reading <- struct{}{}:

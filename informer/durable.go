@@ -8,8 +8,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// Durable returns the durable handlers, whose cursors survive restarts. Handlers can be added until the run ends. See
-// package durable.
+// Durable returns the durable handlers; see package durable. Handlers can be added until the run ends.
 func (i *Informer) Durable() *durable.Handlers { return i.durable }
 
 func (i *sharedInformer) durableOptions() durable.Options {

@@ -19,8 +19,8 @@ import (
 type countedCursor struct {
 	durable.Cursor
 	mu    sync.Mutex
-	last  map[string]uint64 // last has the failing keys of the last acknowledgement
-	noted int               // noted sums up the failing keys of all changed acknowledgements
+	last  map[string]uint64
+	noted int // noted sums up the failing keys of all changed acknowledgements
 }
 
 func (f *countedCursor) Acknowledge(position consumer.Position, resets int) error {
@@ -58,7 +58,7 @@ func TestFullDurableQueueIsNotRewrittenPerKey(t *testing.T) {
 			t.Errorf("worked on %d of %d", len(got), n)
 		}
 		counted.mu.Lock()
-		if counted.noted > n*manyWorks { // the average acknowledgement must store only a few of the keys
+		if counted.noted > n*manyWorks {
 			t.Errorf("for %d keys %d were noted", n, counted.noted)
 		}
 		counted.mu.Unlock()

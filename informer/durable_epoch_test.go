@@ -39,7 +39,7 @@ func TestDurableKeysDoneBeforeAReset(t *testing.T) {
 				keys.Begin(name)(true)
 			}
 		}
-		begun(true) // the work on a/0 began before the collection was lost
+		begun(true)
 		r.waitIdle()
 		r.close()
 

@@ -47,8 +47,8 @@ func drawDurableScript(t *rapid.T) []durableStep {
 type durableView struct {
 	mu      sync.Mutex
 	random  *rand.Rand
-	failing float64           // failing is the fraction of the handler's calls that fail
-	objects map[string]string // objects has uid@resourceVersion by key
+	failing float64 // failing is the fraction of the handler's calls that fail
+	objects map[string]string
 	// last has the newest delivered resourceVersion by key since the informer was made.
 	last     map[string]int
 	problems []string // problems has the calls that contradict earlier calls
@@ -175,7 +175,7 @@ func (m *durableModel) play(script []durableStep) (problems []string) {
 		m.srv.write(key, "x")
 	}
 	m.begin()
-	m.waitIdle() // the durable handlers get all stored objects
+	m.waitIdle()
 	for _, step := range script {
 		m.do(step)
 	}
@@ -226,7 +226,7 @@ func (m *durableModel) crash(after time.Duration) {
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	m.close() // close commits more changes, which the old contents of the file then replace
+	m.close()
 	if err := os.WriteFile(m.path, now, 0o600); err != nil {
 		m.t.Fatal(err)
 	}

@@ -94,10 +94,10 @@ func TestDurableQueue(t *testing.T) {
 		}
 		w := &queueWorker{work: func(q *durableQueue, key string) bool {
 			switch key {
-			case "a/2": // the work on this key fails
+			case "a/2":
 				q.AddRateLimited(cache.NewObjectName("a", "2"))
 				return false
-			case "a/3": // the work on this key continues in an hour
+			case "a/3":
 				q.AddAfter(cache.NewObjectName("a", "3"), time.Hour)
 				return false
 			}
@@ -142,7 +142,7 @@ func TestDurableQueueChangesMeanwhile(t *testing.T) {
 		_, end := r.startQueue(w)
 		<-begun
 		r.srv.write("a/1", "y")
-		r.waitIdle() // the change is delivered, and its key waits in the workqueue
+		r.waitIdle()
 		goOn <- struct{}{}
 		<-begun
 		synctest.Wait()
@@ -262,7 +262,6 @@ func TestDurableQueueDoneAfterTheEnd(t *testing.T) {
 			return true
 		}}
 		end := r.startHeldQueue(w)
-		// The workers are stopped while the informer ends.
 		time.AfterFunc(500*time.Millisecond, func() { close(stopped) })
 		end()
 

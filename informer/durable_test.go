@@ -24,8 +24,8 @@ import (
 type durableRecorder struct {
 	mu    sync.Mutex
 	lines []string
-	fails map[string]int                                     // fails has the number of calls that still fail, by key
-	hook  func(ctx context.Context, c consumer.Change) error // hook is called at the beginning of each call, without mu held
+	fails map[string]int // fails has the number of calls that still fail, by key
+	hook  func(ctx context.Context, c consumer.Change) error
 }
 
 func (r *durableRecorder) note(format string, args ...any) {
@@ -166,7 +166,7 @@ func TestDurableHandlerRetries(t *testing.T) {
 		h.fails = map[string]int{"a/1": 3}
 		r.srv.write("a/1", "x")
 		r.srv.write("a/2", "x")
-		time.Sleep(1050 * time.Millisecond) // time for the commit and one retry
+		time.Sleep(1050 * time.Millisecond)
 		synctest.Wait()
 		if got := h.take(); !slices.Contains(got, "+ a/2@102=x") || slices.Contains(got, "+ a/1@101=x") {
 			t.Errorf("while it fails: %q", got)

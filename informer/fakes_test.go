@@ -85,10 +85,10 @@ func (r *lockedReplacement) Commit(ctx context.Context, b entry.Batch) (entry.Re
 type faultyStore struct {
 	store.Interface
 	mu       sync.Mutex
-	err      error // err is the error that failing writes return
-	times    int   // times is the number of writes that will still fail; -1 for all
-	attempts int   // attempts counts the failed writes
-	skip     int   // skip is the number of writes that succeed before the first failure
+	err      error
+	times    int // times is the number of writes that will still fail; -1 for all
+	attempts int
+	skip     int // skip is the number of writes that succeed before the first failure
 }
 
 func (s *faultyStore) set(err error, times int) {

@@ -49,7 +49,7 @@ func rssAnon() int64 {
 type fullSpeed struct {
 	informer *informer.Informer
 	store    *store.Store
-	updates  int // updates is the expected number of updates
+	updates  int
 	calls    int
 	pending  int // pending is the maximum of the store's uncommitted bytes
 	memory   [12]*twelfth

@@ -107,7 +107,7 @@ func TestLateHandlerDuringRestore(t *testing.T) {
 				_, err := i.AddEventHandler(late)
 				joined <- err
 			}()
-			time.Sleep(time.Second) // AddEventHandler waits for the current page of stored objects
+			time.Sleep(time.Second)
 			close(slow.resume)
 		}()
 		r.run(early)

@@ -80,7 +80,6 @@ func TestStopWhileAListHangs(t *testing.T) {
 		}
 		r.start()
 		informer.SetPages(r.i, 1)
-		// The handler blocks, so that its calls queue up.
 		called, behind := make(chan struct{}, 10), make(chan struct{})
 		if _, err := r.i.AddEventHandler(cache.ResourceEventHandlerFuncs{
 			AddFunc: func(any) { called <- struct{}{}; <-behind }}); err != nil {
@@ -111,7 +110,7 @@ func TestStopWhileAListHangs(t *testing.T) {
 		if run, file := r.endHung(); run != 10*time.Second || file != 10*time.Second {
 			t.Errorf("the run has taken %v to end, the store %v", run, file)
 		}
-		if err := <-added; err != nil { // AddEventHandler returns although a commit hangs
+		if err := <-added; err != nil {
 			t.Errorf("a handler that was added meanwhile: %v", err)
 		}
 		begun := time.Now()
@@ -245,7 +244,7 @@ func TestHungCommitAtTheDirtyLimit(t *testing.T) {
 		r.srv.write("a/0", "x")
 		<-entered
 		listServer.setFail(nil)
-		const objects = 5000 // 3 MB of these objects fit in a batch
+		const objects = 5000
 		for n := range objects {
 			r.srv.write(fmt.Sprintf("a/%05d", n), large(n))
 		}
@@ -311,7 +310,7 @@ func TestHandlersWhileAnApplyIsDue(t *testing.T) {
 		entered, release := g.Hold()
 		informer.Deltas(r.i).Lock()
 		r.srv.write("a/1", "y")
-		synctest.Wait() // the process loop now waits for deltasMu, not for a commit
+		synctest.Wait()
 		var b entry.Batch
 		for n := range 200 {
 			meta := metav1.ObjectMeta{Namespace: "b", Name: fmt.Sprint(n), ResourceVersion: "1"}

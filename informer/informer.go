@@ -106,9 +106,8 @@ func (i *Informer) HasSynced() bool { return cache.IsDone(i.HasSyncedChecker()) 
 // HasSyncedChecker is done when HasSynced becomes true.
 func (i *Informer) HasSyncedChecker() cache.DoneChecker { return i.synced }
 
-// LastSyncResourceVersion returns the newest resourceVersion received from the server in this run. Before the first one
-// it returns the stored one, and before Run "". GetStore().LastStoreSyncResourceVersion returns the
-// resourceVersion that the store has reached.
+// LastSyncResourceVersion returns the newest resourceVersion received from the server in this run; before the first one
+// the stored one, and before Run "". GetStore().LastStoreSyncResourceVersion returns the store's resourceVersion.
 func (i *Informer) LastSyncResourceVersion() string {
 	if !i.hasStarted() {
 		return ""
@@ -127,16 +126,16 @@ func (i *Informer) File() *store.Store {
 	return i.o.Store
 }
 
-// GetStore returns the store. It is readable at any time, before Run too.
+// GetStore returns the store, which is readable at any time.
 func (i *Informer) GetStore() cache.Store { return i.GetIndexer() }
 
-// GetIndexer returns the store. It is readable at any time, before Run too. As in client-go, List(selector) of a lister
-// gets all objects and then selects. With another Residency than All that decodes all of them; use Reader there.
+// GetIndexer returns the store, which is readable at any time. As in client-go, List(selector) of a lister gets all
+// objects and then selects. With another Residency than All that decodes all of them; use Reader there.
 func (i *Informer) GetIndexer() cache.Indexer { return i.shared.indexer }
 
-// Reader returns a reader of the same objects as GetStore. It takes a query.Query (namespace, labels, fields), decodes
-// only the selected objects (package store says for which codecs), and reads page by page, with a context and an error.
-// It is usable at any time, before Run too.
+// Reader returns a reader of the objects, usable at any time. It takes a query.Query (namespace, labels, fields),
+// decodes only the selected objects (package store says for which codecs), and reads page by page, with a context and
+// an error.
 func (i *Informer) Reader() store.Reader { return i.shared.store }
 
 // AddIndexers adds index functions to the collection. Before Run it returns immediately: Run builds all indexes in one

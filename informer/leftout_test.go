@@ -221,7 +221,7 @@ func TestLeftOutByAList(t *testing.T) {
 				rv := map[bool]string{false: "102", true: "103"}[relist]
 				p.leftOut("a/0@"+map[bool]string{false: "103", true: "104"}[relist]+": "+string(b), "a/1@"+rv+": "+string(b))
 				if relist {
-					p.holds("a/1@101=x", "a/2@102=x") // the store keeps the older states of these pods
+					p.holds("a/1@101=x", "a/2@102=x")
 				}
 				p.end()
 				lists := p.srv.Lists()

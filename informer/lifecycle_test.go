@@ -165,7 +165,7 @@ func TestStopped(t *testing.T) {
 		if err := i.AddIndexers(cache.Indexers{"late": cache.MetaNamespaceIndexFunc}); err == nil {
 			t.Error("an indexer was added after the stop")
 		}
-		i.RunWithContext(context.Background()) // the stopped informer must not run again
+		i.RunWithContext(context.Background())
 		equal(t, "the store can still be read", r.stored(), r.srv.state())
 		r.close()
 	})

@@ -158,7 +158,6 @@ func split(changes []entry.Change) (deleted, rest []entry.Change) {
 	return deleted, rest
 }
 
-// unseenDeletes returns deletes of the objects that a repair has lost and that the list lacks.
 func (p *loop) unseenDeletes(ctx context.Context) (out []entry.Change) {
 	for _, key := range slices.Sorted(maps.Keys(p.unseen)) {
 		if obj, err := p.store.Get(ctx, key); err == nil && obj == nil {

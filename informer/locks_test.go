@@ -27,8 +27,8 @@ import (
 // if such a call would deadlock.
 type caller struct {
 	t        *testing.T
-	informer atomic.Pointer[informer.Informer] // informer is nil until the informer is made
-	busy     atomic.Bool                       // busy is true while this logger calls the informer, whose methods log too
+	informer atomic.Pointer[informer.Informer]
+	busy     atomic.Bool // busy is true while this logger calls the informer, whose methods log too
 
 	mu    sync.Mutex
 	lines []string

@@ -18,7 +18,7 @@ func TestLongNames(t *testing.T) {
 		r.srv.write(longest, "x")
 		r.srv.write(tooLong, "x")
 		r.srv.write("a/"+strings.Repeat("m", 5000), "x")
-		for range 2 { // the second pass is a restart
+		for range 2 {
 			i := r.start()
 			synctest.Wait()
 			s := i.Status()

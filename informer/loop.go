@@ -20,8 +20,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// loop is the process loop, the only writer of the store; sharedInformer lists its steps. Its methods run in one
-// goroutine.
+// loop is the process loop, the only writer of the store; sharedInformer lists its steps. It is one goroutine.
 type loop struct {
 	*sharedInformer
 	relist func(reflector.Reason)

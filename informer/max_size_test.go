@@ -54,7 +54,7 @@ func TestMaxSize(t *testing.T) {
 		synctest.Wait()
 		r.close()
 
-		r.so.MaxSize = 1 << 20 // the limit is below the file's present size
+		r.so.MaxSize = 1 << 20
 		i = r.start()
 		if lists, _ := r.srv.requests(); lists != 1 {
 			t.Errorf("%d lists", lists)
@@ -83,7 +83,6 @@ func TestMaxSizeTooSmall(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		s := i.Status()
-		// Objects that do not fit into the file are in memory.
 		if !errors.Is(s.Err, store.ErrNoSpace) || s.Synced || s.Objects != 4000 {
 			t.Errorf("synced %v, source %s, %d objects, %v", s.Synced, s.Source, s.Objects, s.Err)
 		}

@@ -173,7 +173,7 @@ func TestHandlersCannotChangeStoredObjects(t *testing.T) {
 					synctest.Wait()
 					srv.Delete("a/deleted")
 					synctest.Wait()
-					time.Sleep(2 * time.Minute) // time for commits and resyncs
+					time.Sleep(2 * time.Minute)
 					synctest.Wait()
 					srv.Write("a/updated", "x")
 					synctest.Wait()

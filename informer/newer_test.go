@@ -49,9 +49,8 @@ func (n newerFields) RoundTrip(r *http.Request) (*http.Response, error) {
 	body, err := io.ReadAll(a.Body)
 	_ = a.Body.Close()
 	if strings.Contains(a.Header.Get("Content-Type"), "protobuf") {
-		// Field 2 of runtime.Unknown is raw.
 		body = append([]byte("k8s\x00"), editField(body[4:], 2, func(list []byte) []byte {
-			return editField(list, 2, func(item []byte) []byte { // field 2 of ConfigMapList is items
+			return editField(list, 2, func(item []byte) []byte {
 				return protowire.AppendString(protowire.AppendTag(item, 9999, protowire.BytesType), "red")
 			})
 		})...)

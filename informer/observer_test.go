@@ -132,7 +132,6 @@ func TestObserverSeesCommits(t *testing.T) {
 		r.o.Observer, r.o.PageSize = w, 2
 		r.open()
 		r.run()
-		// The first page is committed after a second. The following changes arrive between two commits.
 		time.Sleep(1500 * time.Millisecond)
 		r.srv.write("a/0", "y")
 		r.srv.write("a/9", "y")
@@ -141,7 +140,6 @@ func TestObserverSeesCommits(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		equal(t, "two changes during the first list, and the second page", commits(w),
 			[]string{"commit 2, 0s, failed false", "commit 2, 0s, failed false"})
-		// The list is aborted. The next list delivers only differences, because handlers know the first pages.
 		r.srv.compact()
 		time.Sleep(time.Minute)
 		synctest.Wait()

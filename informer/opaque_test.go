@@ -86,7 +86,7 @@ func TestOpaqueVersionsDoNotGoBack(t *testing.T) {
 		s.write("a/x", "3")
 		wait(time.Second)
 		equal(t, "calls", got.take(), want.take())
-		wait(12 * time.Minute) // the watches time out
+		wait(12 * time.Minute)
 		equal(t, "calls after the reconnect", got.take(), want.take())
 		s.write("a/x", "4")
 		wait(time.Second)

@@ -137,8 +137,6 @@ func (i *sharedInformer) open(ctx context.Context) error {
 	return nil
 }
 
-// complete sets the fields that are derived from the open collection: the ListerWatcher, the distribution and the
-// auditor.
 func (i *sharedInformer) complete() {
 	i.source, i.undecoded = i.listed()
 	i.distribution = newDistribution(i)
@@ -166,8 +164,7 @@ func (i *sharedInformer) logUnstarted(made time.Time) func() {
 // secrets is the resource that a store with encryption keys seals by default.
 var secrets = schema.GroupResource{Resource: "secrets"}
 
-// holdsSecrets reports whether the objects are core Secrets in any representation, by the identity's resource or by the
-// example object's type.
+// holdsSecrets reports, by the identity's resource or the example's type, whether the objects are core Secrets.
 func holdsSecrets(id entry.Identity, example runtime.Object) bool {
 	if id.Group == "" && strings.EqualFold(id.Resource, "secrets") {
 		return true

@@ -37,8 +37,7 @@ const (
 // stored objects: they keep the old function's form until the server changes them.
 const Unversioned = "unversioned"
 
-// Options are the options of New. Store (or InMemory) and Identity.Resource are required; the zero values of the others
-// work.
+// Options are the options of New. Only Store (or InMemory) and Identity.Resource are required.
 type Options struct {
 	// Store is the file that holds the objects.
 	Store *store.Store
@@ -74,8 +73,7 @@ type Options struct {
 
 	// Residency says which objects are kept decoded in memory: store.All or store.None. Default All, as in client-go.
 	Residency store.Residency
-	// History is how many bytes of the latest changes are kept in memory for watches of the collection (package serve).
-	// Default none.
+	// History is how many bytes of changes are kept in memory for watches of the collection (package serve). Default none.
 	History int
 	// Compression is the compression of the objects in Store. Default none; store.Zstd says when it pays.
 	Compression store.Compression

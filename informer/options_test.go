@@ -180,7 +180,6 @@ func TestTransformErrors(t *testing.T) {
 		r.srv.delete("a/2")
 		synctest.Wait()
 		equal(t, "calls of the delete", h.take(), []string{"gone a/2 last a/2@102=stripped"})
-		// Handlers do not know these objects, which were never stored.
 		for _, key := range []string{"a/1", "a/3"} {
 			r.srv.delete(key)
 		}
@@ -299,7 +298,7 @@ func TestSecretsAreSealed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !bytes.Contains(data, []byte("s-e-c-r-e-t")) { // the store does not encrypt names
+			if !bytes.Contains(data, []byte("s-e-c-r-e-t")) {
 				t.Error("nothing of it is in the file")
 			}
 			if bytes.Contains(data, []byte("h-u-n-t-e-r-2")) {

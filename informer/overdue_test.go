@@ -137,7 +137,7 @@ func TestHangingCallback(t *testing.T) {
 				if errs := h.all(); len(errs) != tt.errs || tt.errs > 0 && !errors.Is(errs[0], reflector.ErrOverdue) {
 					t.Errorf("the watch error handler received %v", errs)
 				}
-				calls.Store(2) // the next call of the callback hangs too
+				calls.Store(2)
 				srv.disconnect()
 				time.Sleep(time.Minute)
 				if took := stop(); took > 5*time.Second {

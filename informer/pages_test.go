@@ -64,7 +64,6 @@ func (p *press) ListWithContext(ctx context.Context, o metav1.ListOptions) (runt
 	p.mu.Lock()
 	n := p.asked
 	p.asked++
-	// The pages in memory are this page, and earlier pages that are not completely written.
 	p.alive = max(p.alive, n-len(p.written)/perPage+1)
 	done := p.answered[n]
 	p.mu.Unlock()

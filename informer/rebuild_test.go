@@ -21,7 +21,7 @@ func TestLossesInAnotherRebuild(t *testing.T) {
 		r := newRig(t)
 		r.srv.write("a/0", "x")
 		i := r.open()
-		losses := 3 // losses before this informer was made are already repaired
+		losses := 3
 		informer.SetLosses(i, func() int { return losses })
 		r.run(&recorder{})
 		synctest.Wait()
@@ -49,7 +49,6 @@ func TestListLost(t *testing.T) {
 			r.srv.write(fmt.Sprintf("a/%d", n), "x")
 		}
 		i := r.open()
-		// The list's BeginReplace succeeds, and the write of its first page fails.
 		f := &faultyStore{Interface: informer.Store(i), skip: 1}
 		informer.SetStore(i, f)
 		f.set(fmt.Errorf("page: %w", store.ErrReplaceLost), 1)

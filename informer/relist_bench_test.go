@@ -125,7 +125,6 @@ func BenchmarkListUnchanged(b *testing.B) {
 			for b.Loop() {
 				b.StopTimer()
 				if err := srv.Load(configMaps, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
-					// The write advances the server's resourceVersion.
 					Namespace: "default", Name: "cm-" + srv.RV()}}); err != nil {
 					b.Fatal(err)
 				}

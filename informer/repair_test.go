@@ -44,7 +44,6 @@ func TestRewriteAborted(t *testing.T) {
 		}
 		losses := 0
 		informer.SetLosses(i, func() int { return losses })
-		// The list's BeginReplace and its page succeed, and the commit fails.
 		f := &faultyStore{Interface: informer.Store(i), skip: 2}
 		f.set(store.ErrReplaceLost, 1)
 		informer.SetStore(i, f)
@@ -55,7 +54,7 @@ func TestRewriteAborted(t *testing.T) {
 		if s := i.Status(); f.failed() != 1 || s.Rewriting != "" || !s.Synced {
 			t.Errorf("%d failures, status %+v", f.failed(), s)
 		}
-		losses++ // one more loss causes an immediate list, which keeps unchanged objects
+		losses++
 		r.srv.write("a/1", "y")
 		synctest.Wait()
 		if n := i.Status().Reflector.Relists[reflector.ReasonDamaged]; n != 1 {
@@ -182,7 +181,7 @@ func TestLostThenDeleted(t *testing.T) {
 					how(r.srv, func() { r.srv.delete("a/2") })
 					synctest.Wait()
 				}, "a/2")
-				f.skip = 3 // the three writes of the first list succeed
+				f.skip = 3
 				r.run(h)
 				h.take()
 				r.srv.write("a/1", "y")
@@ -304,7 +303,7 @@ func TestReadErrorRepairedByAnotherInformer(t *testing.T) {
 		if len(read) != 0 {
 			t.Error("the reader has met nothing")
 		}
-		file.mu.Lock() // the file fails, and is repaired before the process loop reads the failure
+		file.mu.Lock()
 		close(file.failed)
 		file.failed = make(chan struct{})
 		file.mu.Unlock()
@@ -327,7 +326,7 @@ func TestNoWatchErrorHandler(t *testing.T) {
 		}
 		r.run()
 		r.srv.setFail(refuse)
-		r.srv.disconnect() // this error would panic if a nil handler were called
+		r.srv.disconnect()
 		time.Sleep(time.Minute)
 		if s := i.Status(); s.Source == informer.Live {
 			t.Errorf("%+v", s.Reflector)

@@ -47,8 +47,7 @@ func (p *loop) restore(ctx context.Context) error {
 	return err
 }
 
-// replayStored queues the first page of the stored objects for each handler; the handlers read later pages themselves.
-// It requests a list for unreadable objects.
+// replayStored queues the first page of the stored objects for each handler, and requests a list for unreadable ones.
 func (p *loop) replayStored(ctx context.Context) error {
 	var lost []delivery.Unreadable
 	for _, l := range p.replay {

@@ -43,7 +43,6 @@ func TestColdStartThenResume(t *testing.T) {
 		h = &recorder{}
 		i = r.start(h)
 		equal(t, "restart", h.take(), []string{
-			// The first three calls are for the objects read from disk.
 			"add a/1@105=y initial", "add a/3@104=x initial", "add b/1@103=x initial",
 			"update a/1@105=y to a/1@107=z", "add c/1@108=x initial", "delete b/1@109=x",
 		})
@@ -54,7 +53,7 @@ func TestColdStartThenResume(t *testing.T) {
 		if len(watches) == 0 || watches[0] != "106" {
 			t.Errorf("watched from %v, want 106 first", watches)
 		}
-		time.Sleep(5 * time.Second) // uncommitted changes are written to the file
+		time.Sleep(5 * time.Second)
 		synctest.Wait()
 		if s := i.Status(); !s.Synced || s.Source != informer.Live || s.Reflector.Resumes == 0 || s.Err != nil {
 			t.Errorf("after the resume: %+v", s)
@@ -96,7 +95,7 @@ func TestRelistReportsTheDifference(t *testing.T) {
 
 		r.srv.delete("b/1")
 		r.srv.write("a/5", "x")
-		r.srv.compact() // this also ends the watch, so the events above may or may not have been sent
+		r.srv.compact()
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		equal(t, "store after a second loss of history", r.stored(), r.srv.state())

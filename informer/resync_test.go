@@ -58,7 +58,7 @@ func TestSameVersion(t *testing.T) {
 			}
 		}
 		r.run()
-		time.Sleep(90 * time.Second) // time for one resync
+		time.Sleep(90 * time.Second)
 		synctest.Wait()
 		h.take()
 		resyncing.take()
@@ -92,7 +92,7 @@ func TestAnotherBodyOfTheSameVersion(t *testing.T) {
 			}
 		}
 		r.run()
-		time.Sleep(90 * time.Second) // time for one resync
+		time.Sleep(90 * time.Second)
 		synctest.Wait()
 		h.take()
 		again(1)
@@ -140,7 +140,6 @@ func TestSchemaAfterTheList(t *testing.T) {
 		r.srv.mu.Lock()
 		hash, fails = "two", true
 		r.srv.mu.Unlock()
-		// This is the time of two watches of ten minutes, and of a list at a random time within ten minutes.
 		time.Sleep(31 * time.Minute)
 		synctest.Wait()
 		rv := p.ResourceVersion

@@ -68,7 +68,6 @@ func TestRewindKeepsNoLostBodies(t *testing.T) {
 		lost, elsewhere, again, beyond int
 		reason                         reflector.Reason
 	}{
-		// Looking up the newest objects finds no difference.
 		"the server is behind": {1, 5, 1, 0, reflector.ReasonAhead},
 		"the server is past":   {3, 0, 2, 5, reflector.ReasonRewound},
 	} {

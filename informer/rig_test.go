@@ -22,7 +22,7 @@ import (
 type recorder struct {
 	mu    sync.Mutex
 	lines []string
-	hook  func(line string) // hook is called with each line, outside mu
+	hook  func(line string)
 }
 
 func (r *recorder) note(format string, args ...any) {
@@ -72,8 +72,8 @@ type rig struct {
 	srv  *server
 	lw   cache.ListerWatcher // lw is the ListerWatcher of the next informer; nil uses srv
 	path string
-	o    informer.Options // o are the options of the next informer
-	so   store.Options    // so are the options of the store that the next informer opens
+	o    informer.Options
+	so   store.Options // so are the options of the store that the next informer opens
 	// unread keeps the method run from reading all objects.
 	unread bool
 

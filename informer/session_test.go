@@ -77,7 +77,7 @@ func TestRunClosesInOrder(t *testing.T) {
 }
 
 func TestRunWithoutAStore(t *testing.T) {
-	path := t.TempDir() // path is a directory
+	path := t.TempDir()
 	err := informer.Run(t.Context(), path, store.Options{}, func(context.Context, *informer.Session) error {
 		t.Error("the program runs")
 		return nil

@@ -24,9 +24,8 @@ import (
 // sharedInformer is the part that all Informers on one collection share: the collection, its reflector and its process
 // loop. Each Informer has its own handlers.
 //
-// reflector ──► sink ──► fifo ──► loop ──► store
-//
-//	└────► handlers of each Informer
+//	reflector ──► sink ──► fifo ──► loop ──► store
+//	                                  └────► handlers of each Informer
 //
 // New makes it for the first Informer, and attaches later ones. Its run begins with the first Informer that runs, and
 // ends with the last one attached, which waits for that end; see attach.go.
@@ -44,8 +43,7 @@ import (
 // If step 3 fails, nothing has changed and no handler has been called: the loop releases deltasMu, waits, and retries
 // the same batch. The end of a list takes one round for each transaction that the store needs, which bounds the memory.
 // The store retries a failed commit, and watchCommits reports it; the loop continues until too many changes are dirty.
-// Pages of stored objects are queued for handlers under deltasMu too, so they are consistent with the changes queued
-// after them (see delivery's backlog).
+// Pages of stored objects are queued under deltasMu too, so they are consistent with the changes queued after them.
 type sharedInformer struct {
 	// o and lw are the options and the ListerWatcher of the first Informer.
 	o  Options
@@ -65,8 +63,7 @@ type sharedInformer struct {
 	file       file
 	collection collection
 	memoryOnly string
-	// attrs are the attributes stored with the objects, such as codec and Go types, without the attributes that are read
-	// from the server.
+	// attrs are the attributes stored with the objects, such as codec and Go types, without those of the server.
 	attrs    entry.Attributes
 	clock    clock.WithTicker
 	queue    *fifo.Queue

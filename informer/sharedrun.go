@@ -206,8 +206,8 @@ func (i *sharedInformer) close() error {
 	return nil // end has reported the error
 }
 
-// closeCollectionAfter calls closeCollection. If the process loop is stuck in a write, it returns an error, and
-// closeCollection is called once the process loop has ended.
+// closeCollectionAfter calls closeCollection. If the process loop is stuck in a write, closeCollectionAfter returns an
+// error, and waits for ended in the background.
 func (i *sharedInformer) closeCollectionAfter(ended <-chan struct{}) error {
 	if !i.isStuck() {
 		return i.closeCollection()

@@ -30,14 +30,12 @@ type page struct {
 	leftOut []entry.LeftOut
 }
 
-// listStart is the payload of a fifo.ReplaceStarted delta, which begins a list.
 type listStart struct {
 	reason  reflector.Reason
 	options store.ReplaceOptions
 }
 
-// sink is the reflector.Sink of an informer. It transforms the objects and pushes deltas into the queue. Only the
-// reflector's goroutine calls it.
+// sink is the reflector.Sink of an informer, for the reflector's goroutine. It transforms objects and queues deltas.
 type sink struct {
 	store     store.Interface
 	queue     *fifo.Queue
@@ -196,8 +194,7 @@ func keyOf(obj any) string {
 	return key
 }
 
-// contact notes the time at which the server confirmed the received objects as its current state, or sent a newer
-// state. Only the reflector calls contact.
+// contact notes when the server last confirmed the received objects as its current state, or sent a newer state.
 func (i *sharedInformer) contact(at time.Time) {
 	i.lastContact.Store(max(i.lastContact.Load(), at.UnixNano()))
 }

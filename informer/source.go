@@ -12,8 +12,7 @@ import (
 
 // SourceChange is a change of Status.Source.
 type SourceChange struct {
-	// From and To are the source before and after the change. In a subscriber's first call From and To are the current
-	// source.
+	// From and To are the source before and after the change. They are equal in a subscriber's first call.
 	From, To Source
 	At       time.Time
 	// LastContact is Status.LastContact.
@@ -133,7 +132,6 @@ type sources struct {
 	done        chan struct{} // done is closed when the goroutine has ended; nil while there is none
 }
 
-// sourceSubscriber is one call of SubscribeSource.
 type sourceSubscriber struct {
 	fn func(SourceChange)
 	// pending lists the changes for which fn is still to be called; sources.mu guards it.

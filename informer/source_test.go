@@ -64,7 +64,7 @@ func TestSubscribeSource(t *testing.T) {
 		if got := f.take(); got != "none disk live" {
 			t.Errorf("a first start: %q", got)
 		}
-		time.Sleep(time.Hour) // the watch reconnects several times within the hour
+		time.Sleep(time.Hour)
 		if got := f.take(); got != "live" {
 			t.Errorf("an hour: %q", got)
 		}
@@ -231,7 +231,7 @@ func TestSourceOfAFailingStore(t *testing.T) {
 			t.Errorf("%q, %v", got, f.errs)
 		}
 		faulty.set(nil, 0)
-		time.Sleep(time.Minute) // the failed write is retried
+		time.Sleep(time.Minute)
 		synctest.Wait()
 		if got := f.take(); got != "disk live" {
 			t.Error(got)

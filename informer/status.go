@@ -42,8 +42,7 @@ type Status struct {
 	// Sealed is true if new records are sealed (store.Options.Encryption). PlainText is true if the file still has
 	// older, unsealed records; store.Store.Rekey removes them.
 	Sealed, PlainText bool
-	// Undecoded is true if objects are stored as the server sends them and decoded on demand: see
-	// Options.ClientDecodes.
+	// Undecoded is true if objects are stored as the server sends them: see Options.ClientDecodes.
 	Undecoded bool
 	// Encoding is the encoding of requests if Options.ServerVersion is set: "protobuf" or "JSON", with the reason for
 	// JSON if it depends on the server. It is empty before the first connect.
@@ -88,15 +87,13 @@ type Status struct {
 	// labels.
 	Skipped int
 	// LeftOut lists the objects that are missing, or stored in an older state, because this run or an earlier one could
-	// not store them. The file keeps each entry, with the first stored resourceVersion beyond the object's, until the
-	// object is stored or deleted. The next start looks the objects up by name once its watch has caught up, so a fixed
-	// program lacks nothing. Everything is listed (reflector.ReasonLeftOut) if they are more than entry.MaxLeftOut, the
-	// server refuses the look-ups, or it sends no bookmarks that show how far the watch has come. LeftOutMore is true if
-	// there may be others.
+	// not store them. The file keeps each entry until the object is stored or deleted. The next start looks the objects up
+	// by name once its watch has caught up, so a fixed program lacks nothing. Everything is listed
+	// (reflector.ReasonLeftOut) if they are more than entry.MaxLeftOut, the server refuses the look-ups, or it sends no
+	// bookmarks that show how far the watch has come. LeftOutMore is true if there may be others.
 	LeftOut     []entry.LeftOut
 	LeftOutMore bool
-	// Notes are the known defects of the readers' data: see entry.Info.Notes. While Source is Live, no note is about
-	// their age.
+	// Notes are the known defects of the readers' data. While Source is Live, no note is about their age.
 	Notes []entry.Note
 	// Err is why the informer is degraded; nil while it is healthy. Causes are the store, the connection, unreadable
 	// objects, and a ListerWatcher that does not list the objects of Options.Identity and the example object.
@@ -108,11 +105,9 @@ type HandlerStatus struct {
 	// Name is client-go's name of the handler: the functions of a cache.ResourceEventHandlerFuncs, or the handler's
 	// type. Several registrations may have the same name.
 	Name string
-	// Pending is the number of queued calls. Stored objects that have not been read for the handler yet are not
-	// counted.
+	// Pending is the number of queued calls, without the stored objects that have not been read for the handler yet.
 	Pending int
-	// Merged counts the updates that were merged with an earlier update of the same object, because the handler was
-	// behind.
+	// Merged counts the updates that were merged with an earlier update because the handler was behind.
 	Merged int
 }
 

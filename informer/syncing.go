@@ -90,8 +90,7 @@ func (s *syncing) processed(mark, dropped bool) {
 	}
 }
 
-// listBegun is called when a list begins. A fifo.Drained delta that was reached while objects were missing no longer
-// counts, because another one follows the list.
+// listBegun makes a fifo.Drained delta that was reached while objects were missing void: another follows the list.
 func (s *syncing) listBegun() { s.markDeferred = false }
 
 // synced is the HasSyncedChecker of an Informer. It is done once the Informer runs and its collection has synced.

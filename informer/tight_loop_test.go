@@ -19,7 +19,7 @@ func TestTightLoop(t *testing.T) {
 		r.close()
 		requests := 0
 		r.srv.setFail(func(string, metav1.ListOptions) error {
-			requests++ // the server holds its mutex during this function
+			requests++
 			return nil
 		})
 		const lives = 50

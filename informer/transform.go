@@ -45,8 +45,7 @@ func apply(logger klog.Logger, transform cache.TransformFunc, obj runtime.Object
 	return out, nil
 }
 
-// identity is the metadata by which restarts and audits compare an object with the server's object. A transform cannot
-// change it.
+// identity is the metadata by which restarts and audits compare an object with the server's; transforms keep it.
 type identity struct {
 	namespace, name, resourceVersion string
 	uid                              types.UID

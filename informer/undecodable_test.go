@@ -45,7 +45,7 @@ func testReaderFinds(t *testing.T, bad string) {
 	}
 	h.end()
 
-	h.start() // the informer looks the undecodable object up by name at the start
+	h.start()
 	h.leftOut("a/bad")
 	h.reads(3, "good")
 	lists(2)

@@ -18,7 +18,6 @@ type requester interface {
 	Request(o metav1.ListOptions) *rest.Request
 }
 
-// metadataLister is a ListerWatcher that can list metadata, such as the one of requests.ListWatch.
 type metadataLister interface {
 	ListMetadata(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error)
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/larder-dev/larder/informer/internal/attributes"
 )
 
-// whatTransform names a changed transform in Status.Unguarded and the log.
 const whatTransform = "a changed transform"
 
 // ErrTransformVersion is returned for a transform of objects in a file if Options.TransformVersion is not set.

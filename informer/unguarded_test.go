@@ -127,7 +127,7 @@ func TestGuardedLater(t *testing.T) {
 		r.srv.write("a/2", "x")
 		r.srv.compact()
 		i = r.start()
-		time.Sleep(20 * time.Minute) // the next connect happens within this time
+		time.Sleep(20 * time.Minute)
 		synctest.Wait()
 		unguarded("listed anew")
 		r.close()

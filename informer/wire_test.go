@@ -63,7 +63,7 @@ func TestOnTheWire(t *testing.T) {
 		}}))
 	}
 	for _, tt := range []struct{ contentType, want string }{
-		{"", "application/json gzip"}, // client-go's default configuration names no content type
+		{"", "application/json gzip"},
 		{runtime.ContentTypeProtobuf, runtime.ContentTypeProtobuf + " gzip"},
 	} {
 		config := rest.CopyConfig(api.Config())

@@ -23,8 +23,7 @@ func note(keys map[string]struct{}, key string) {
 	}
 }
 
-// Skipped is called when the newest state of an object could not be stored. Audits then do not report the object as
-// missing.
+// Skipped is called when an object's newest state could not be stored; audits then do not report the object.
 func (a *Auditor) Skipped(key string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -34,8 +33,7 @@ func (a *Auditor) Skipped(key string) {
 	note(a.noted.skipped, key)
 }
 
-// Changed is called with stored changes. Audits then do not report deleted objects, and again report objects that could
-// not be stored before.
+// Changed is called with stored changes; audits then ignore deleted objects, and stop ignoring skipped ones.
 func (a *Auditor) Changed(changes []entry.Change) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -79,7 +77,7 @@ func (a *Auditor) ListBegun(damaged bool) {
 	a.taking, a.due = append(a.taking, a.due...), nil
 }
 
-// ListGivenUp is called when a list is aborted. Its waiters wait for the next list instead.
+// ListGivenUp is called when a list is aborted. Audits that wait for that list then wait for the next one.
 func (a *Auditor) ListGivenUp() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -112,8 +112,7 @@ func (s *scan) stored(ctx context.Context, after, to string) (refs []entry.Objec
 	}
 }
 
-// pages compares the server's objects page by page, and returns whether a list is due. It may return both a verdict and
-// an error, if the error occurred after differences were found.
+// pages compares the server's objects page by page, and returns whether a list is due, also beside an error.
 func (s *scan) pages(ctx context.Context) (due verdict, err error) {
 	after, token := "", ""
 	for {

@@ -27,7 +27,7 @@ var informers = map[string]behaviour{
 			must(w.T, err)
 			addHandler(w, inf, &before)
 			must(w.T, w.RemoveInformer(w.ctx, &corev1.Pod{}))
-			must(w.T, w.RemoveInformer(w.ctx, &corev1.Node{})) // no informer for nodes exists
+			must(w.T, w.RemoveInformer(w.ctx, &corev1.Node{}))
 			w.eventually("its end", inf.IsStopped)
 			out := []string{w.keys(&corev1.PodList{})}
 			must(w.T, w.srv.Delete(pods, "a", "pod-0"))

@@ -55,8 +55,6 @@ func NewCache(template informer.Options) cache.NewCacheFunc {
 	}
 }
 
-// checkTemplate returns an error if a field is set that must differ between informers, or if Store and InMemory are
-// both unset.
 func checkTemplate(t informer.Options) error {
 	resource := t.Resource
 	for _, f := range []struct {
@@ -82,8 +80,7 @@ func checkTemplate(t informer.Options) error {
 	return nil
 }
 
-// checkTransforms returns an error if stored objects have a transform without a version. It ignores Secrets, which may
-// be in memory only: their informer checks that.
+// checkTransforms ignores Secrets, which may be in memory only: their informer checks the transform.
 func checkTransforms(t informer.Options, opts cache.Options) error {
 	if t.InMemory || t.TransformVersion != "" {
 		return nil
@@ -164,8 +161,7 @@ func adapt(
 	}, nil
 }
 
-// clientFor returns a copy of the given HTTP client whose outermost round tripper is a transport. If given is nil it
-// makes a client from config.
+// clientFor returns a copy of given, or a client made from config, whose outermost round tripper is a transport.
 func clientFor(config *rest.Config, given *http.Client) (*http.Client, error) {
 	if given == nil {
 		made, err := rest.HTTPClientFor(config)

@@ -29,7 +29,7 @@ import (
 //
 // A request is done when the Reconciler has returned no error and no RequeueAfter, or a TerminalError. Otherwise it
 // stays due, and a restart enqueues it at once. Up to 1,000 requests may be due; no others are enqueued until some are
-// done. For a controller that requeues each of more than 1,000 objects use For.
+// done. If a controller requeues each of more than 1,000 objects, use the For of ctrl's builder.
 //
 // The name identifies the cursor in the file. See package informer/durable for the guarantees.
 type Durable struct {

@@ -113,8 +113,7 @@ func parse(request *http.Request, base string, expected entry.Representation) (e
 	return id.Canonical()
 }
 
-// parsePath parses /api/VERSION/… or /apis/GROUP/VERSION/… where … is RESOURCE or namespaces/NAMESPACE/RESOURCE. It
-// sets the resource and the namespace of the identity.
+// parsePath parses /api/VERSION/… or /apis/GROUP/VERSION/…, where … is RESOURCE or namespaces/NAMESPACE/RESOURCE.
 func parsePath(path, base string) (id entry.Identity, err error) {
 	rest, ok := strings.CutPrefix(path, base+"/")
 	if !ok {
@@ -163,8 +162,7 @@ func parseQuery(query url.Values, id *entry.Identity) error {
 	return nil
 }
 
-// parseAccept reports whether Accept headers request the objects' metadata. It fails if they request another form than
-// metadata or whole objects.
+// parseAccept reports whether Accept headers request metadata. It fails if they request neither that nor whole objects.
 func parseAccept(headers []string) (metadata bool, err error) {
 	for _, header := range headers {
 		for clause := range strings.SplitSeq(header, ",") {

@@ -18,9 +18,8 @@ import (
 	"github.com/larder-dev/larder/informer/mapper"
 )
 
-// madeCache is a cache of NewCache. It runs Larder's RESTMapper together with the cache. Its GetInformer also returns
-// the informers of single namespaces, which controller-runtime hides in an informer of its own, even if there is only
-// one.
+// madeCache is a cache of NewCache, with Larder's RESTMapper. Its GetInformer also returns the informers of single
+// namespaces, which controller-runtime hides even if there is only one.
 type madeCache struct {
 	cache.Cache
 	adapter *adapter
@@ -28,7 +27,6 @@ type madeCache struct {
 	mapper  *mapper.Mapper // mapper is nil if the RESTMapper is not Larder's
 }
 
-// Start runs the cache and the RESTMapper, and returns when both have ended.
 func (c madeCache) Start(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
@@ -58,7 +56,6 @@ func (c madeCache) GetInformer(
 	return c.adapter.reveal(inf, obj), nil
 }
 
-// GetInformerForKind returns, as GetInformer does, the informer for the Go type that the scheme has for a kind.
 func (c madeCache) GetInformerForKind(
 	ctx context.Context, gvk schema.GroupVersionKind, opts ...cache.InformerGetOption,
 ) (cache.Informer, error) {
@@ -79,8 +76,7 @@ type severalInformers struct {
 	all []toolscache.SharedIndexInformer
 }
 
-// reveal returns the informer hidden in controller-runtime's inf, which is for objects like obj. If several are hidden,
-// it returns a severalInformers.
+// reveal returns the informer, or the severalInformers, that controller-runtime's inf for objects like obj hides.
 func (a *adapter) reveal(inf cache.Informer, obj runtime.Object) cache.Informer {
 	if _, one := inf.(toolscache.SharedIndexInformer); one {
 		return inf

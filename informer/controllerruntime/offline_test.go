@@ -221,7 +221,6 @@ func TestUnknownKindOffline(t *testing.T) {
 	if _, err := m.GetCache().GetInformer(m.ctx, unknown); !errors.Is(err, mapper.ErrUnreachable) {
 		t.Errorf("a kind that nobody knows: %v", err)
 	}
-	// The informer of a known kind that was never listed waits for the server.
 	ctx, cancel := context.WithTimeout(m.ctx, 50*time.Millisecond)
 	defer cancel()
 	if err := m.GetCache().Get(ctx, client.ObjectKey{Namespace: "a", Name: "w-1"},

@@ -138,7 +138,6 @@ func TestOneStoreForTwoCaches(t *testing.T) {
 			t.Error(got)
 		}
 	}
-	// The watch begins after the sync.
 	second.eventually("the watch", func() bool { return srv.Counts(pods).Watches > 0 })
 	if got := srv.Counts(pods); got.Lists != 1 || got.Watches != 1 {
 		t.Errorf("%+v", got)

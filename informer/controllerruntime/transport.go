@@ -51,9 +51,8 @@ func withSelection(ctx context.Context, fieldSelector string) context.Context {
 	return context.WithValue(ctx, selectionKey{}, fieldSelector)
 }
 
-// transport is the outermost round tripper of the cache's HTTP client. It captures requests of withRecording and
-// answers them with errRecorded. It adds the field selector of withSelection to a request, and changes no other
-// request.
+// transport is the outermost round tripper of the cache's HTTP client. It answers requests of withRecording with
+// errRecorded, and adds the field selector of withSelection to a request.
 type transport struct {
 	next http.RoundTripper
 }

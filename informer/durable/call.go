@@ -125,8 +125,7 @@ func (f *follower) failed(ctx context.Context, key string, tries int, err error)
 	klog.FromContext(ctx).Error(err, "A durable handler has failed, and will be called again", about...)
 }
 
-// delay returns the wait after a number of failed tries: first, doubled with each try up to most, give or take ten
-// percent.
+// delay returns the wait after failed tries: first, doubled with each try up to most, give or take ten percent.
 func delay(tries int, first, most time.Duration) time.Duration {
 	d := most
 	if tries < 16 {

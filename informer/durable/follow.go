@@ -196,8 +196,7 @@ func (f *follower) attend(ctx context.Context) error {
 	return f.noteDue()
 }
 
-// noteDue passes the position to the store if it has moved. A handler that queues keys does so at most once per
-// noteWithin.
+// noteDue passes a moved position to the store; if the handler queues keys, at most once per noteWithin.
 func (f *follower) noteDue() error {
 	if !f.unnoted || f.queues && f.o.Clock.Since(f.notedAt) < noteWithin {
 		return nil

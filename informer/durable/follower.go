@@ -112,8 +112,7 @@ func (f *follower) start(ctx context.Context, ended func(*follower)) {
 	}()
 }
 
-// stop cancels the handler's goroutine, which closes done at its end. If no goroutine was started, stop closes done and
-// returns true.
+// stop cancels the goroutine, which then closes done. Without a goroutine, stop closes done and returns true.
 func (f *follower) stop() (ended bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -129,8 +128,7 @@ func (f *follower) stop() (ended bool) {
 	return f.cancel == nil
 }
 
-// beginEpoch makes later acknowledgements of changes that were enqueued so far ineffective: after a reset the changes
-// may be numbered from 1 again.
+// beginEpoch makes later acknowledgements of enqueued changes ineffective: a reset may number changes from 1.
 func (f *follower) beginEpoch() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -160,8 +158,7 @@ func (f *follower) answer(key string, seq uint64, epoch int) {
 	}
 }
 
-// takeAnswers applies the acknowledgements that workers have sent: it removes keys whose newest change is acknowledged
-// from works.
+// takeAnswers applies the workers' acknowledgements: keys whose newest change is acknowledged leave works.
 func (f *follower) takeAnswers() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -6,9 +6,8 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// Handler has the functions that are called for changes; a nil function does nothing. They are called one at a time.
-// Each must return when ctx ends, at the end of the run. A call that has not returned nil by then is repeated after a
-// restart.
+// Handler has the functions that are called for changes, one at a time; a nil function does nothing. Each must return
+// when ctx ends, at the end of the run. A call that has not returned nil by then is repeated after a restart.
 type Handler struct {
 	// OnChange is called for a change, and acknowledges it by returning nil. After an error or a panic it is called
 	// again, after a back-off from 0.1 s doubled up to a minute. Other changes of that key wait until then. A later

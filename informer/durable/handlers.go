@@ -204,8 +204,8 @@ func (s *Handlers) Forget(ctx context.Context, name string) error {
 }
 
 // RetainChanges keeps the changelog for the given time, for readers of the file that keep their own position: see
-// store.Collection.RetainChanges and store.View.Changes. 0 ends it. The setting survives restarts. It fails with
-// ErrInMemory if the objects are in memory only.
+// store.Collection.RetainChanges. 0 ends it. The setting survives restarts. RetainChanges fails with ErrInMemory if the
+// objects are in memory only.
 func (s *Handlers) RetainChanges(ctx context.Context, keep time.Duration) error {
 	switch {
 	case s.o.Collection != nil:

@@ -15,7 +15,7 @@ import (
 var namespaces = corev1.SchemeGroupVersion.WithResource("namespaces")
 
 // clusterID returns a function for informer.Options.ClusterID that reads the UID of kube-system with get. It returns
-// nil for client-go's fakes: they have no cluster, and tests compare their recorded requests.
+// nil for client-go's fakes: they have no cluster, and tests compare their requests.
 func clusterID(
 	client any, get func(ctx context.Context, name string) (metav1.Object, error),
 ) func(context.Context) (string, error) {

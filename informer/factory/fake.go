@@ -18,8 +18,7 @@ import (
 	"github.com/larder-dev/larder/informer/requests"
 )
 
-// typedListWatch returns the ListerWatcher for the resource r and the identity id. It uses client's REST client or, for
-// a fake clientset, its recorded actions.
+// typedListWatch returns the ListerWatcher for id. It uses client's REST client or, with a fake clientset, actions.
 func typedListWatch(client kubernetes.Interface, r resource, id entry.Identity) (cache.ListerWatcher, error) {
 	if rest := client.CoreV1().RESTClient(); !missing(rest) {
 		return requests.ListWatch(rest, id), nil
@@ -44,7 +43,6 @@ type fakeClient struct {
 	namespace string
 }
 
-// List returns the objects that match the label selector; like the fakes it ignores the field selector.
 func (c fakeClient) List(_ context.Context, o metav1.ListOptions) (runtime.Object, error) {
 	kind := c.GroupVersion().WithKind(c.Kind)
 	list, err := scheme.Scheme.New(kind.GroupVersion().WithKind(kind.Kind + "List"))
@@ -72,7 +70,6 @@ func (c fakeClient) List(_ context.Context, o metav1.ListOptions) (runtime.Objec
 	return list, meta.SetList(list, selected)
 }
 
-// Watch watches all objects of the namespace, like the fakes' own clients.
 func (c fakeClient) Watch(_ context.Context, o metav1.ListOptions) (watch.Interface, error) {
 	o.Watch = true
 	return c.InvokesWatch(testing.NewWatchActionWithOptions(c.GroupVersionResource, c.namespace, o))

@@ -130,7 +130,7 @@ func followFake(t *testing.T, f subject, w podWriter) []string {
 	defer stop()
 	f.waitSynced(t, reg)
 	all := h.take()
-	slices.Sort(all) // calls for initial objects come in no fixed order
+	slices.Sort(all) // calls for initial objects arrive in no fixed order
 	for _, write := range []func() error{
 		func() error { return w.create(pod("c", "1", "x")) },
 		func() error { return w.update(pod("c", "1", "y")) },

@@ -49,7 +49,7 @@ func TestStartTwice(t *testing.T) {
 		if synced := f.synced(again); len(synced) != 2 || !late.HasSynced() {
 			t.Errorf("after another Start: %v", synced)
 		}
-		close(again) // the channel of the second Start ends only the informers that this Start has started
+		close(again)
 		synctest.Wait()
 		must(t, w.create(pod("a", "2", "x")))
 		synctest.Wait()

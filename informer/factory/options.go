@@ -14,8 +14,7 @@ import (
 	"github.com/larder-dev/larder/informer"
 )
 
-// Options are the options of the factories. Informer.Store (or InMemory) is required; the zero value of every other
-// field works.
+// Options are the options of the factories. Only Informer.Store (or InMemory) is required.
 type Options struct {
 	// Informer has the options that all informers share: the store, PersistSecrets, SyncPolicy, TransformVersion and so
 	// on. Options that differ between informers must be empty: Identity, Resource, ResyncPeriod, Codec,
@@ -32,10 +31,9 @@ type Options struct {
 	// typed factory's default is the REST client of the clientset's discovery; the dynamic and the metadata factory
 	// have no default. The metadata factory reads no hash, since metadata do not depend on the schema.
 	RESTClient rest.Interface
-	// Config is the configuration that the client was made from. With it the dynamic and the metadata factory make
-	// their requests themselves, and read the answers without decoding them (informer.Options.ClientDecodes). The
-	// RESTClient is made from it too, if there is none. Default: the client decodes. The typed factory uses the
-	// clientset's REST client.
+	// Config is the configuration that the client was made from. With it the dynamic and the metadata factory make their
+	// requests themselves, and read the answers without decoding them (informer.Options.ClientDecodes). RESTClient is made
+	// from it too, if it is not set. Default: the client decodes. The typed factory ignores Config.
 	Config *rest.Config
 
 	// CustomResync has resync periods of single types, which replace the default. Only the typed factory accepts it.
@@ -54,8 +52,8 @@ func (o Options) stock() []informers.SharedInformerOption {
 	}
 }
 
-// scope returns an identity with the namespace, and the selectors that TweakListOptions sets. They hold for every
-// request, since an informer's identity cannot change.
+// scope returns an identity with the namespace and the selectors of TweakListOptions. They hold for every request,
+// since an informer's identity cannot change.
 func (o Options) scope() entry.Identity {
 	var tweaked metav1.ListOptions
 	if o.TweakListOptions != nil {
@@ -69,7 +67,6 @@ func (o Options) scope() entry.Identity {
 	}
 }
 
-// validate fails if an option is set that must differ between informers.
 func (o Options) validate() error {
 	set := reflect.ValueOf(o.Informer)
 	for _, name := range []string{

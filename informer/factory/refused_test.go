@@ -88,7 +88,7 @@ func TestUntypedInUse(t *testing.T) {
 				t.Error("refused twice")
 			}
 			first.Shutdown()
-			close(stopCh) // the refused informers end with the channel
+			close(stopCh)
 			f.Shutdown()
 		})
 	}

@@ -53,7 +53,6 @@ func TestRestartListsNothing(t *testing.T) {
 	s.ResetCounts()
 	run(func(name string, f subject, h *recorder) {
 		equal(t, name+": restart", h.take(), []string{
-			// The first three calls are for the objects from the store.
 			"add a/1=x initial=true", "add a/2=x initial=true", "add b/1=x initial=true",
 			"update a/1=x to a/1=y", "delete a/2=x", "add c/1=x initial=true",
 		})

@@ -133,8 +133,7 @@ type life struct {
 	st *store.Store
 	// written is the number of bytes that the store had written when the test last looked.
 	written int64
-	// stop cancels the mapper's Run and waits for its end.
-	stop func()
+	stop    func()
 }
 
 // begin opens the store file at path and makes a mapper. It starts the mapper's Run if run is true.

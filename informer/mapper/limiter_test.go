@@ -60,7 +60,7 @@ func TestMissBypassesLimiter(t *testing.T) {
 		l.run()
 		synctest.Wait()
 		l.has("", "Pod", podsAre)
-		l.stop() // Run has not got a slot
+		l.stop()
 		if n := a.asked(); n != 2 {
 			t.Errorf("%d requests, want 2", n)
 		}
@@ -78,7 +78,7 @@ func TestRunSharesRetries(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		others := 0
-		go func() { // the other client could be an informer
+		go func() {
 			defer close(ended)
 			for {
 				slot, err := l.st.Limiter().Connect(ctx, false, quiet)
@@ -127,7 +127,7 @@ func TestFleetSpreadsRequests(t *testing.T) {
 			n := a.asked()
 			most, before = max(most, n-before), n
 		}
-		if most > fleet*2/3 || before != 2*fleet { // each process makes two requests
+		if most > fleet*2/3 || before != 2*fleet {
 			t.Errorf("%d requests in a second, %d in all", most, before)
 		}
 		for _, l := range all {

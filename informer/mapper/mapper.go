@@ -110,8 +110,7 @@ func (m *Mapper) Status() Status {
 	}
 }
 
-// ask answers a query about a group from the known discovery. If it has no match, ask fetches discovery again and
-// repeats the query.
+// ask answers a query about a group from the known discovery. On a miss it fetches discovery and repeats the query.
 func ask[Q, T any](m *Mapper, group string, q Q, query func(meta.RESTMapper, Q) (T, error)) (T, error) {
 	answer, err := query(m.known.Load().mapper, q)
 	if !meta.IsNoMatchError(err) {
@@ -128,8 +127,7 @@ func ask[Q, T any](m *Mapper, group string, q Q, query func(meta.RESTMapper, Q) 
 	return answer, err
 }
 
-// failure returns an error if discovery of one of the group's versions failed: the group may then have kinds that k
-// lacks.
+// failure returns the error of a version of the group whose discovery failed: the group may have kinds that k lacks.
 func (k *known) failure(group string) error {
 	for gv, err := range k.failed {
 		if gv.Group == group {

@@ -169,7 +169,6 @@ func TestQueries(t *testing.T) {
 // TestHangingServer checks that concurrent queries for unknown kinds wait together for missWait, that queries for known
 // kinds do not wait, and that the next query for an unknown kind fails at once.
 func TestHangingServer(t *testing.T) {
-	// If running is true, the mapper's Run sends the request, and waits longer than a query.
 	for _, running := range []bool{false, true} {
 		bubble(t, func(t *testing.T) {
 			a, path := newAPI(), storePath(t)
@@ -225,7 +224,7 @@ func TestMissNeedsNewRequest(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		time.Sleep(1500 * time.Millisecond) // the server has read its state for the second request
+		time.Sleep(1500 * time.Millisecond)
 		a.set("example.org", "v1", "Widget", "widgets", apidiscoveryv2.ScopeNamespace)
 		callers.Go(func() {
 			if _, err := m.KindFor(schema.GroupVersionResource{Group: "example.org", Resource: "widgets"}); err != nil {
@@ -259,7 +258,7 @@ func TestFailedGroupVersion(t *testing.T) {
 		a.fresh("metrics.k8s.io", "v1beta1", false)
 		a.fresh("apps", "v1", false)
 		a.change(func(a *api) { a.groups = a.groups[:len(a.groups)-1] })
-		for range 2 { // the second process reads the discovery document that the first has stored
+		for range 2 {
 			l = begin(t, a, path, true)
 			synctest.Wait()
 			l.has("metrics.k8s.io", "PodMetrics", metricsAre)

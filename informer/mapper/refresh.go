@@ -19,12 +19,10 @@ const (
 	// no discovery is known, when no kind can be read at all. It is client-go's timeout of a discovery request.
 	missWait = 10 * time.Second
 	coldWait = 32 * time.Second
-	// runWait bounds how long Run waits for an answer. It allows for a few hundred KB over a modem; no caller waits for
-	// Run.
+	// runWait bounds how long Run waits for an answer: a few hundred KB over a modem. No caller waits for Run.
 	runWait = 2 * time.Minute
 )
 
-// miss asks the server because the known discovery lacks a kind or resource.
 func (m *Mapper) miss() (*known, error) {
 	wait := missWait
 	if m.known.Load().Fetched.IsZero() {
@@ -70,7 +68,6 @@ func (m *Mapper) fetch(ctx context.Context) (*known, error) {
 	return k, nil
 }
 
-// backedOff returns the error of the last request until the back-off ends, and nil after that.
 func (m *Mapper) backedOff() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

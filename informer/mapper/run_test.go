@@ -65,7 +65,7 @@ func TestRun(t *testing.T) {
 		if s := l.Status(); time.Since(s.AsOf) > time.Minute {
 			t.Errorf("%+v", s)
 		}
-		l.end() // the process ends while Run waits for its next attempt
+		l.end()
 	})
 }
 
@@ -92,7 +92,7 @@ func TestRunEnds(t *testing.T) {
 		if d := time.Since(start); d != 0 {
 			t.Errorf("it took %v", d)
 		}
-		l.run() // Run is started a second time, as by a second cache
+		l.run()
 		synctest.Wait()
 		if s := l.Status(); !s.Stored {
 			t.Errorf("%+v", s)
@@ -133,7 +133,6 @@ func TestFullDisk(t *testing.T) {
 		}
 		a.change(func(a *api) { a.groups = a.groups[:2] })
 		time.Sleep(time.Minute)
-		// The unknown kind causes a request, whose discovery document is smaller than before.
 		if _, err := l.scope("example.org", "Widget"); err == nil {
 			t.Error("there is no such kind")
 		}
@@ -181,14 +180,14 @@ func TestUnusableDocument(t *testing.T) {
 			}
 		},
 		"of a later version": func(t *testing.T, l *life, _ string) {
-			l.stop() // Run would store the right document
+			l.stop()
 			if err := l.st.PutDocument(t.Context(), "discovery", []byte(`{"version":3,"groups":[]}`)); err != nil {
 				t.Error(err)
 			}
 			l.end()
 		},
 		"no document": func(t *testing.T, l *life, _ string) {
-			l.stop() // Run would store the right document
+			l.stop()
 			if err := l.st.PutDocument(t.Context(), "discovery", []byte("x")); err != nil {
 				t.Error(err)
 			}

@@ -15,8 +15,7 @@ import (
 	"github.com/larder-dev/larder/informer/internal/shared"
 )
 
-// identityFor is how long newly started informers share one answer about the server's identity. An informer that has
-// lost its connection demands a newer answer.
+// identityFor is how long informers share an answer about the server's identity, unless they have lost a connection.
 const identityFor = 5 * time.Second
 
 // KubeSystemUID returns a function for Options.ClusterID that reads the UID of the namespace kube-system, as metadata.
@@ -37,8 +36,7 @@ func KubeSystemUID(client rest.Interface) func(ctx context.Context) (string, err
 
 const kubeSystem = "/api/v1/namespaces/kube-system"
 
-// ClusterID returns a function for Options.ClusterID. Informers that share it and connect within a few seconds share
-// one call of read.
+// ClusterID returns a function for Options.ClusterID. Informers that connect within a few seconds share a call of read.
 func ClusterID(read func(ctx context.Context) (string, error)) func(ctx context.Context) (string, error) {
 	return shared.New(kubeSystem, identityFor, read).Read
 }

@@ -12,9 +12,8 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// RESTListWatch is a ListerWatcher that also returns its requests unsent. An informer then sends them itself and reads
-// the answers without decoding them (informer.Options.ClientDecodes). It also lists metadata with them
-// (informer.Options.ListMetadata).
+// RESTListWatch is a ListerWatcher whose requests an informer sends itself, to read the answers without decoding them
+// (informer.Options.ClientDecodes), and to list metadata (informer.Options.ListMetadata).
 type RESTListWatch struct {
 	*cache.ListWatch
 	request func(o metav1.ListOptions) *rest.Request
@@ -72,8 +71,7 @@ func selected(id entry.Identity, o metav1.ListOptions) metav1.ListOptions {
 	return o
 }
 
-// Request returns a list request for the objects that id describes, or a watch request with o.Watch. Selectors in o are
-// added to id's selectors.
+// Request returns a list request for the objects of id, or a watch request with o.Watch. o may add selectors.
 func Request(client cache.Getter, id entry.Identity, o metav1.ListOptions) *rest.Request {
 	o = selected(id, o)
 	root := []string{"/apis", id.Group, id.Version}

@@ -13,14 +13,12 @@ import (
 	"github.com/larder-dev/larder/informer/internal/shared"
 )
 
-// schemasFor is how long hashes are reused, unless the caller demands newer ones. An informer reads its hash once an
-// hour.
+// schemasFor is how long hashes are reused, unless the caller demands newer ones. Informers read them once an hour.
 const schemasFor = 5 * time.Minute
 
 // Schemas reads the hashes of the server's group-versions from /openapi/v3, for all informers of a program. One request
 // returns the hashes of all group-versions, some ten kilobytes, so informers that connect within five minutes share it.
-// Before a list by metadata an informer demands hashes that were read after it connected; informers that connect
-// together share that request too. Make one with NewSchemas.
+// Before a list by metadata an informer demands hashes that were read after it connected. Make one with NewSchemas.
 type Schemas struct {
 	urls *shared.Value[map[string]string]
 }
@@ -32,8 +30,7 @@ func NewSchemas(client rest.Interface) *Schemas {
 	})}
 }
 
-// Hash returns a function for Options.OpenAPIHash that returns the hash of gv. The hash is empty if the server does not
-// list gv.
+// Hash returns a function for Options.OpenAPIHash that returns the hash of gv; "" if the server does not list gv.
 func (s *Schemas) Hash(gv schema.GroupVersion) func(ctx context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
 		urls, err := s.urls.Read(ctx)

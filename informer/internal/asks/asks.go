@@ -18,8 +18,7 @@ type Asks struct {
 type Ask struct {
 	// Resync requests that the stored objects be sent to the resyncing handlers.
 	Resync bool
-	// Unreadable, if not nil, requests a list that rewrites every stored object. It is the error of a stored object
-	// that cannot be read.
+	// Unreadable, if not nil, is the error of an unreadable object, and requests a list that rewrites every stored object.
 	Unreadable error
 	// Looked, if not nil, requests a repair of the store, which has failed or is being closed. The process loop closes the
 	// channel once the store works again.
@@ -65,8 +64,7 @@ func (a *Asks) Take() (taken Ask) {
 	return taken
 }
 
-// Wait calls fn with a context that ends when ctx ends or when there is a pending request. It returns whether a request
-// is pending after fn has returned.
+// Wait calls fn with a context that ends with ctx or at a request. It returns whether a request is pending afterwards.
 func (a *Asks) Wait(ctx context.Context, fn func(ctx context.Context)) (asked bool) {
 	waiting, stop := context.WithCancel(ctx)
 	defer stop()

@@ -37,7 +37,6 @@ const (
 	Schema  = "a changed schema of the resource"
 )
 
-// Options are the options of New.
 type Options struct {
 	// Want has the attributes that a list would be written with now, without the attributes read from the server.
 	Want entry.Attributes
@@ -54,8 +53,7 @@ type Options struct {
 	Claim func(id string, exchanged bool) error
 	// Announce is called with the reason why the contents have to be rewritten.
 	Announce func(reflector.Reason)
-	// Unguarded is called with a change of the server that would not be noticed, and the reason; why is nil once the
-	// change would be noticed.
+	// Unguarded is called with a change that would go unnoticed, and the reason; why is nil once it would be noticed.
 	Unguarded func(ctx context.Context, change string, why error)
 	Relist    func(reflector.Reason)
 	Clock     clock.WithTicker
@@ -99,8 +97,7 @@ func (a *Tracker) Load(info entry.Info) {
 	a.have, a.holds = info.Attributes, info.Complete || info.Objects > 0
 }
 
-// Mismatch returns why the stored contents must be rewritten, as far as that is known without the server; "" if they
-// need not be.
+// Mismatch returns why the stored contents must be rewritten, as far as that is known without the server; or "".
 func (a *Tracker) Mismatch() reflector.Reason {
 	switch {
 	case a.have.Codec != a.want.Codec:
@@ -205,8 +202,7 @@ func (a *Tracker) changed(now entry.Attributes) bool {
 var ErrUnverified = errors.New("the server's cluster is not known yet")
 
 // SeedCluster returns the id of the cluster that a seed must be from: the server's id, or pinned if the server's is
-// unknown. It fails with ErrUnverified if pinned is empty and the server has not answered yet. It also fails if the two
-// ids differ.
+// unknown. It fails if the two ids differ, and with ErrUnverified if pinned is "" and the server has not answered yet.
 func (a *Tracker) SeedCluster(pinned string) (string, error) {
 	switch {
 	case pinned == "" && !a.verified:
@@ -226,7 +222,6 @@ func (a *Tracker) SeedCluster(pinned string) (string, error) {
 	return pinned, nil
 }
 
-// Seeding announces that the next list is a seed, and the schema hash (openAPI) and encoding (wire) of its objects.
 func (a *Tracker) Seeding(openAPI, wire string) {
 	a.seeding, a.seedOpenAPI, a.seedWire = true, openAPI, wire
 }
@@ -260,13 +255,12 @@ func (a *Tracker) Listed(complete bool) {
 	}
 }
 
-// errListedUnknown: the attribute can be read now, but was unknown at the last list, so its change would not be
-// noticed.
+// errListedUnknown: the attribute was unknown at the last list, so its change would not be noticed.
 var errListedUnknown = errors.New("what is stored was listed when it could not be read; a list within ten minutes " +
 	"mends that")
 
-// compareKnown reports to Options.Unguarded which changes would be noticed: an attribute's change is noticed if both
-// the server's value and the contents' value are known.
+// compareKnown reports to Options.Unguarded that an attribute's change is noticed if the server's and the contents'
+// values are known.
 func (a *Tracker) compareKnown(ctx context.Context, have entry.Attributes) {
 	for _, c := range []struct{ change, have, want string }{
 		{Cluster, have.ClusterID, a.want.ClusterID},
@@ -350,9 +344,8 @@ func (a *Tracker) openAPIDue() (notBefore time.Time, due bool) {
 	return time.Time{}, a.openAPIRead.IsZero() || a.o.Clock.Since(a.openAPIRead) >= openAPIEvery
 }
 
-// read reads the cluster's id, the server's version if an encoding depends on it, and the schema's hash if it is due;
-// hash is nil otherwise. The id and the version are requested after lost, the time at which the last connection was
-// lost.
+// read reads the cluster's id, the server's version if an encoding depends on it, and the schema's hash if it is due.
+// The id and the version are requested after the time lost, when the last connection was lost.
 func (a *Tracker) read(ctx context.Context, lost time.Time) (id attribute, hash *attribute, version attribute) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -16,8 +16,7 @@ import (
 // typesVersion is the version of k8s.io/api in go.mod, and so of the Go types in this program.
 const typesVersion = "1.37"
 
-// The values of entry.Attributes.Wire. A space and the server's version follow wireJSON if the server is newer than the
-// types.
+// These are values of entry.Attributes.Wire. If the server is newer than the types, its version follows wireJSON.
 const (
 	wireProtobuf = codec.EncodingProtobuf
 	wireJSON     = "JSON"
@@ -31,8 +30,7 @@ type Encoding struct {
 	wire    atomic.Pointer[string]
 }
 
-// NewEncoding returns an Encoding that reads the server's version with version. If version is nil, the encoding is
-// always JSON.
+// NewEncoding returns an Encoding that reads the server's version with version. If version is nil, it is always JSON.
 func NewEncoding(version func(ctx context.Context) (string, error)) *Encoding {
 	e := &Encoding{version: Bounded("Options.ServerVersion", version)}
 	if wire := ""; version == nil {
@@ -49,8 +47,7 @@ func (e *Encoding) Accept() string {
 	return runtime.ContentTypeJSON
 }
 
-// String returns the encoding, and the reason if it is JSON although the resource supports protobuf. It is empty before
-// the first connect.
+// String returns the encoding, with the reason if it is JSON by choice; "" before the first connect.
 func (e *Encoding) String() string {
 	if e == nil || e.wire.Load() == nil {
 		return ""

@@ -46,8 +46,7 @@ type paging struct {
 	after   string // after is the last key that the pages so far have covered
 }
 
-// claim reports whether the next page must be read now. If so, the caller must read and add it. It returns false if
-// ready is false, if a page is already being read, or if no page is left.
+// claim reports whether the next page must be read now, and if so reserves the reading for the caller.
 func (p *paging) claim(ready bool) bool {
 	if !p.active || p.reading || !ready {
 		return false
@@ -145,8 +144,7 @@ func (l *Listener) PageAfter() string {
 	return l.backlog.after
 }
 
-// AddPage queues the handler's calls for a page of its backlog of stored objects. The caller holds the informer's
-// deltasMu.
+// AddPage queues the handler's calls for a page of its backlog. The caller holds the informer's deltasMu.
 func (l *Listener) AddPage(p *Page) {
 	defer l.poke() // an empty page must wake the goroutine too
 	l.mu.Lock()

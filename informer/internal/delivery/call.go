@@ -5,7 +5,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Call is one call of a handler.
 type Call struct {
 	// Type is cache.Added, cache.Updated or cache.Deleted.
 	Type     cache.DeltaType
@@ -13,8 +12,7 @@ type Call struct {
 	Old, New any
 	// Before is the object stored before the change; nil if there was none, or if it cannot be read.
 	Before runtime.Object
-	// Firsts is the number of initial notifications in this call. The registration syncs only after the call has
-	// returned.
+	// Firsts is the number of initial notifications in this call. The registration syncs only after the call.
 	Firsts int32
 	// Initial is OnAdd's isInInitialList.
 	Initial bool
@@ -35,8 +33,7 @@ func (n Call) call(h cache.ResourceEventHandler) {
 	}
 }
 
-// merge merges the update next, which follows n, into n. Two resyncs become a resync; a resync and an update become the
-// update.
+// merge merges the update next, which follows n, into n. A resync and an update become the update.
 func (n *Call) merge(next *Call) {
 	if n.resync && next.resync {
 		n.Old = next.Old

@@ -15,8 +15,7 @@ import (
 // crashPause is how long a handler gets no notification after a panic, as in client-go.
 const crashPause = time.Second
 
-// Listener is one registered handler: its pending calls and the goroutine that makes them. Users hold it as the
-// registration.
+// Listener is one registered handler, and the registration: its pending calls and the goroutine that makes them.
 type Listener struct {
 	handler  cache.ResourceEventHandler
 	Name     string // Name is formatted as in client-go
@@ -52,8 +51,7 @@ var _ cache.ResourceEventHandlerRegistration = &Listener{}
 
 // Source gives a listener its pages of stored objects. The listener's goroutine calls it, without a lock.
 type Source interface {
-	// NextPage reads the next page of the backlog and calls AddPage. NextResync reads the next page of a resync and calls
-	// AddResync, or EndResync.
+	// NextPage reads the next page of the backlog for AddPage, NextResync that of a resync for AddResync or EndResync.
 	NextPage(l *Listener)
 	NextResync(l *Listener)
 	// Called is called after each call of the handler of that name, also after a panic.
@@ -93,8 +91,7 @@ func (l *Listener) HasSyncedChecker() cache.DoneChecker { return l.tracker }
 
 func (l *Listener) ShutdownChan() <-chan struct{} { return l.done }
 
-// add queues a call, or merges it into a pending one (see pending). It never blocks. It adds log lines to due, since
-// the caller may hold locks.
+// add queues or merges a call, and never blocks. It adds log lines to due, since the caller may hold locks.
 func (l *Listener) add(n Call, due *Lines) {
 	if report := l.queue(n); report.what != lagNothing {
 		due.Add(func() { l.log(report) })
@@ -176,8 +173,7 @@ func (l *Listener) run() {
 	}
 }
 
-// take returns the next call. It returns false if no call can be made at the moment. The previous call must have
-// returned.
+// take returns the next call, or false if no call can be made now. The previous call must have returned.
 func (l *Listener) take() (Call, bool) {
 	l.mu.Lock()
 	n, ok := l.backlog.take()

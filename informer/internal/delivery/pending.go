@@ -34,7 +34,6 @@ type pending struct {
 	// latest has the number of a key's last notification, if that is an update and was queued at or above the
 	// threshold. A number below crossed is no longer used, and is removed with its notification.
 	latest map[string]uint64
-	// merged is the number of merged updates so far.
 	merged int
 }
 
