@@ -276,7 +276,7 @@ func (r *runner) compareTaps(n int, ours, theirs *tap, live bool) {
 	}
 	whole := live && !ours.removed
 	if !c.calm() && (!whole || ours.spec.partial()) {
-		// One informer may be behind the other, so their calls cannot be compared one by one.
+		// Our informer may be behind or ahead of client-go's, so their calls cannot be compared one by one.
 		if stray := c.stray(); !ours.spec.partial() && len(stray) > 0 {
 			r.failf("handler %d, %v, received changes that did not happen:\n   %s", n, ours.spec, strings.Join(stray, "\n   "))
 		}

@@ -36,7 +36,7 @@ func ExampleRefused() {
 	}
 	defer st.Close()
 
-	// A real program calls externalversions.NewSharedInformerFactory.
+	// A real program calls NewSharedInformerFactory of its generated package externalversions.
 	f := informers.NewSharedInformerFactory(clientset, 10*time.Minute)
 	defer f.Shutdown()
 	f.InformerFor(&corev1.Pod{}, func(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {

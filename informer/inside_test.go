@@ -107,8 +107,8 @@ func TestResyncPeriodOfEarlierHandlers(t *testing.T) {
 	}
 }
 
-// TestRefsOfAList checks that no stored object is used for a reference in a list of metadata in a cold start, or in a
-// list that replaces all stored objects.
+// TestRefsOfAList checks that a list of metadata keeps no stored object in a cold start, or if the list has to replace
+// all stored objects.
 func TestRefsOfAList(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "b", UID: "1", ResourceVersion: "2"}}
 	pg := &refsPage{refs: []entry.ObjectRef{{Key: "a/b", UID: "1", ResourceVersion: "2"}}}

@@ -50,7 +50,7 @@ func listOffline(cfg *rest.Config, path string) (names []string, err error) {
 	return names, nil
 }
 
-// A manager that starts without an API server: the server is down in the second run.
+// The API server is down in the second run of the manager, which starts nevertheless.
 func Example_offline() {
 	api := fakeapi.New(fakeapi.Options{})
 	if err := api.Start(); err != nil {

@@ -60,7 +60,7 @@ type transport struct {
 func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if r := recordingOf(request.Context()); r != nil {
 		if request.Body != nil {
-			_ = request.Body.Close() // http.RoundTripper requires that
+			_ = request.Body.Close() // http.RoundTripper requires that RoundTrip closes the body
 		}
 		r.add(request)
 		return nil, errRecorded

@@ -52,7 +52,7 @@ func (f *follower) follow(ctx context.Context) (err error) {
 	if err := f.resume(ctx); err != nil {
 		return err
 	}
-	defer func() { // without this, the next run would repeat acknowledged changes
+	defer func() { // changes whose acknowledgement is not stored are repeated by the next run
 		if f.takeAnswers(); f.unnoted {
 			err = errors.Join(err, f.notePosition())
 		}

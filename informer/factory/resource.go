@@ -29,7 +29,7 @@ var clusterScoped = strings.Fields(`
 // resource is a type that client-go has a typed informer for.
 type resource struct {
 	schema.GroupVersionResource
-	entry.ResourceInfo // has the fields known without discovery
+	entry.ResourceInfo // ResourceInfo has only the fields that are known without discovery
 	example            runtime.Object
 }
 

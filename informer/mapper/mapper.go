@@ -56,7 +56,7 @@ type known struct {
 type Status struct {
 	// AsOf is when the server last answered with its discovery; zero if there is no discovery.
 	AsOf time.Time
-	// Stored is true if that discovery is in the store.
+	// Stored is true if the known discovery is in the store.
 	Stored bool
 	// Err is the error of the last request to the server, or why its answer cannot be stored; nil if there is none.
 	Err error
