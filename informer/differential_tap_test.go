@@ -84,7 +84,7 @@ type tap struct {
 	mu        sync.Mutex
 	calls     []call
 	total     int
-	news      int // news counts the calls that report a new state
+	news      int // news counts the calls that report a new state of an object
 	panicked  int
 	busy      bool
 	repeating bool // repeating means that the current or last call reports no new state
@@ -170,7 +170,7 @@ func (p *tap) idle() bool {
 	return !p.busy
 }
 
-// resyncing reports whether a call that reports no new state is in progress.
+// resyncing reports whether a call that reports no new state of an object, as in a resync, is in progress.
 func (p *tap) resyncing() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

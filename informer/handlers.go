@@ -161,7 +161,7 @@ func (i *Informer) joinDistribution(l *delivery.Listener) (replays bool, err err
 	if err := i.refusal(); err != nil {
 		return false, err
 	}
-	if !i.hasJoined() { // joinHandlers will start all handlers
+	if !i.hasJoined() { // joinHandlers will start l with the informer's other handlers
 		return false, i.processor.Add(l)
 	}
 	if replays, err = i.shared.holdsStateLocked(); err != nil {

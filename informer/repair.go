@@ -32,7 +32,7 @@ func (i *sharedInformer) watchFailure(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		// The process loop retries until the store is repaired. A later failure closes a new channel.
+		// The process loop retries until the store is repaired. A later failure closes a new channel of file.Failed.
 		select {
 		case <-i.asks.ToLook():
 		case <-ctx.Done():

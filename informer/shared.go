@@ -40,10 +40,10 @@ import (
 //  5. releases deltasMu,
 //  6. acknowledges the batch, which may complete the first sync.
 //
-// If step 3 fails, nothing has changed and no handler has been called: the loop releases deltasMu, waits, and retries
-// the same batch. The end of a list takes one round for each transaction that the store needs, which bounds the memory.
-// The store retries a failed commit, and watchCommits reports it; the loop continues until too many changes are dirty.
-// Pages of stored objects are queued under deltasMu too, so they are consistent with the changes queued after them.
+// If step 3 fails, nothing has changed and no handler has been called: the process loop releases deltasMu, waits, and
+// retries the batch. The end of a list takes one round for each transaction of the store, which bounds the memory. The
+// store retries a failed commit, and watchCommits reports it; the process loop continues until too many changes are
+// dirty. Pages of stored objects are queued under deltasMu too, consistent with the changes queued after them.
 type sharedInformer struct {
 	// o and lw are the options and the ListerWatcher of the first Informer.
 	o  Options
