@@ -42,7 +42,6 @@ func (g *gate) release() {
 	synctest.Wait()
 }
 
-// byKey groups calls by the object's key. The lines are from a recorder or a server's log.
 func byKey(lines []string) map[string][]deliverytest.Call {
 	out := map[string][]deliverytest.Call{}
 	for _, line := range lines {

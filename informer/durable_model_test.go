@@ -125,7 +125,6 @@ func (v *durableView) stopFailing() {
 	v.failing = 0
 }
 
-// compare returns the problems, and the differences between the handler's objects and the server's.
 func (v *durableView) compare(want map[string]string) []string {
 	v.mu.Lock()
 	defer v.mu.Unlock()

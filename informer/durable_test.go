@@ -92,7 +92,6 @@ func (r *rig) startDurable(name string, h durable.Handler) *informer.Informer {
 	return i
 }
 
-// waitIdle waits until uncommitted changes are committed and delivered to handlers.
 func (r *rig) waitIdle() {
 	time.Sleep(5 * time.Second)
 	synctest.Wait()

@@ -21,7 +21,6 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// newGatedRig returns a rig, and a gate that can make the commits of its store hang.
 func newGatedRig(t *testing.T) (*rig, *hook.Gate) {
 	r, g := newRig(t), &hook.Gate{}
 	r.so.Hooks = &hook.Hooks{Commit: g.Commit}

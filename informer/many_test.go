@@ -73,7 +73,6 @@ func (m *fleet) pick() string {
 	return all[m.random.IntN(len(all))]
 }
 
-// change makes n random changes at the servers of running and ended informers.
 func (m *fleet) change(n int) {
 	all := slices.Sorted(maps.Keys(m.servers))
 	for range n {

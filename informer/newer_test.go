@@ -99,7 +99,6 @@ func newNewerRig(t *testing.T) *newerRig {
 	return &newerRig{t, api, filepath.Join(t.TempDir(), "larder.db")}
 }
 
-// run runs an informer until it has synced, and then calls look with it.
 func (r *newerRig) run(
 	contentType string, example runtime.Object, o informer.Options, look func(i *informer.Informer),
 ) {

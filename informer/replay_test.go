@@ -6,7 +6,6 @@ import (
 	"strings"
 )
 
-// failer is the part of *testing.T that replay needs.
 type failer interface {
 	Helper()
 	Errorf(format string, args ...any)

@@ -281,7 +281,6 @@ func (s *server) WatchWithContext(_ context.Context, o metav1.ListOptions) (watc
 // IsWatchListSemanticsUnSupported tells client-go's reflector to list instead.
 func (s *server) IsWatchListSemanticsUnSupported() bool { return true }
 
-// stream is one watch. Its buffer is unbounded, and a goroutine sends its events.
 type stream struct {
 	s      *server
 	result chan watch.Event

@@ -82,7 +82,6 @@ func (r replica) run(t *testing.T, api *fakeapi.Server) (held map[string]string,
 	return held, i.Status()
 }
 
-// replicas share the pods of one server; each replica stores a shard.
 type replicas struct {
 	t   *testing.T
 	api *fakeapi.Server

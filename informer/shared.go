@@ -63,7 +63,7 @@ type sharedInformer struct {
 	file       file
 	collection collection
 	memoryOnly string
-	// attrs are the attributes stored with the objects, such as codec and Go types, without those of the server.
+	// attrs are the attributes stored with the objects, such as codec and Go types, without the server's.
 	attrs    entry.Attributes
 	clock    clock.WithTicker
 	queue    *fifo.Queue

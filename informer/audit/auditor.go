@@ -112,7 +112,7 @@ type Auditor struct {
 	noted     noted
 	damaged   bool          // damaged is true if the current list restores objects that the file has lost
 	incidents map[Cause]int // incidents has the number of incidents so far, by cause
-	// due has the channels of audits that wait for the next list; taking has those of audits that wait for the current
+	// due has a channel of each audit that waits for the next list, and taking of each audit that waits for the current
 	// list. The channels are closed when that list has been stored.
 	due, taking []chan struct{}
 }

@@ -114,8 +114,8 @@ type adapter struct {
 	clusterID func(ctx context.Context) (string, error)
 
 	mu sync.Mutex
-	// made has the newest informer of each stored collection, by Identity.ID, and informers that of each collection,
-	// including refused informers; mu guards made and informers.
+	// made has the newest informer of each stored collection, by Identity.ID. informers has the newest informer of each
+	// collection, including refused informers. mu guards made and informers.
 	made      map[string]*informer.Informer
 	informers map[kind][]toolscache.SharedIndexInformer
 }

@@ -87,7 +87,6 @@ func newPod(namespace, name string, labels map[string]string, node string) *core
 	}
 }
 
-// world is a cache, either controller-runtime's own or Larder's, and its server.
 type world struct {
 	*testing.T
 	srv      *fakeapi.Server
@@ -155,7 +154,6 @@ func (w *world) eventually(what string, done func() bool) {
 	}
 }
 
-// keys lists objects from the cache, and returns their sorted keys or the error.
 func (w *world) keys(list client.ObjectList, opts ...client.ListOption) string {
 	if err := w.List(w.ctx, list, opts...); err != nil {
 		return "error: " + err.Error()

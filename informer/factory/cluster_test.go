@@ -22,7 +22,7 @@ func TestMissing(t *testing.T) {
 	}
 }
 
-// TestOwnClusterID checks that a factory with Options.ClusterID does not read the namespace kube-system.
+// TestOwnClusterID checks that a factory with informer.Options.ClusterID does not read the namespace kube-system.
 func TestOwnClusterID(t *testing.T) {
 	s, c := startServer(t, fakeapi.Options{})
 	st := openStore(t, t.TempDir())

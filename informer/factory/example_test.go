@@ -63,7 +63,7 @@ func ExampleNewSharedInformerFactory_run() {
 	}}
 
 	err := informer.Run(ctx, path, store.Options{}, func(ctx context.Context, s *informer.Session) error {
-		// SyncPolicy Disk also starts offline.
+		// also starts offline
 		o := factory.Options{Informer: informer.Options{Store: s.Store, SyncPolicy: informer.Disk}}
 		f, err := factory.NewSharedInformerFactory(client, 0, o, &corev1.Pod{})
 		if err != nil {
@@ -74,9 +74,9 @@ func ExampleNewSharedInformerFactory_run() {
 		}
 		s.StartFactories(f)
 		f.WaitForCacheSync(ctx.Done())
-		<-ctx.Done() // your controller runs here
+		<-ctx.Done() // your controller
 		return nil
-	}) // Run ends the informers, waits for them, and closes the store
+	}) // ends the informers, waits for them, and closes the store
 	fmt.Println(err)
 	// Output:
 	// added

@@ -132,7 +132,6 @@ func listed(t *testing.T, l cache.GenericLister) (all []string) {
 	return all
 }
 
-// start adds the handler to the informer for gvr and starts the factory; stop shuts the factory down.
 func (s subject) start(
 	t *testing.T, gvr schema.GroupVersionResource, h cache.ResourceEventHandler,
 ) (reg cache.ResourceEventHandlerRegistration, stop func()) {
@@ -194,7 +193,6 @@ func clientsOf(t *testing.T, s *fakeapi.Server) clients {
 	return c
 }
 
-// openStore opens the store in dir. The caller must call closeStore.
 func openStore(t *testing.T, dir string) *store.Store {
 	t.Helper()
 	st, err := store.Open(filepath.Join(dir, "larder.db"), store.Options{Logger: &quiet})

@@ -123,7 +123,7 @@ func (f *sharedInformerFactory) logStock(logger klog.Logger) {
 
 func (f *sharedInformerFactory) started() map[reflect.Type]bool {
 	ended, cancel := context.WithCancel(context.Background())
-	cancel() // so that the following call returns at once
+	cancel() // WaitForCacheSyncWithContext returns at once with a canceled context
 	return f.SharedInformerFactory.WaitForCacheSyncWithContext(ended).Synced
 }
 

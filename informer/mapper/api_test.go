@@ -33,7 +33,6 @@ type api struct {
 	requests int
 }
 
-// newAPI returns a fake API server with pods, nodes, and deployments in two versions.
 func newAPI() *api {
 	a := &api{}
 	a.set("", "v1", "Pod", "pods", apidiscoveryv2.ScopeNamespace)
@@ -43,7 +42,6 @@ func newAPI() *api {
 	return a
 }
 
-// set adds to the discovery document a resource that has one subresource.
 func (a *api) set(groupName, versionName, kind, plural string, scope apidiscoveryv2.ResourceScope) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -184,7 +182,6 @@ func (l *life) end() {
 	}
 }
 
-// scope returns the resource and the scope that the mapper's RESTMapping returns for a kind.
 func (l *life) scope(group, kind string, versions ...string) (string, error) {
 	mapping, err := l.RESTMapping(schema.GroupKind{Group: group, Kind: kind}, versions...)
 	if err != nil {

@@ -92,7 +92,7 @@ func New(o Options) *Tracker {
 
 func (a *Tracker) Close() { a.relist.close() }
 
-// Load sets the attributes of the contents to those that are stored with them, in info.
+// Load sets the attributes of the contents to the stored attributes in info.
 func (a *Tracker) Load(info entry.Info) {
 	a.have, a.holds = info.Attributes, info.Complete || info.Objects > 0
 }

@@ -51,7 +51,7 @@ var _ cache.ResourceEventHandlerRegistration = &Listener{}
 
 // Source gives a listener its pages of stored objects. The listener's goroutine calls it, without a lock.
 type Source interface {
-	// NextPage reads the next page of the backlog for AddPage, NextResync that of a resync for AddResync or EndResync.
+	// NextPage reads a page of the backlog and calls AddPage. NextResync calls AddResync with a page, or EndResync.
 	NextPage(l *Listener)
 	NextResync(l *Listener)
 	// Called is called after each call of the handler of that name, also after a panic.
