@@ -41,7 +41,6 @@ func benchCodec(b *testing.B, c Codec, obj runtime.Object) {
 	})
 }
 
-// BenchmarkCodec encodes and decodes one 3 KB pod with each codec.
 func BenchmarkCodec(b *testing.B) {
 	pod, u := sample.Pod(b)
 	b.Run("protobuf", func(b *testing.B) { benchCodec(b, mustCodec(b, pod), pod) })
@@ -59,8 +58,8 @@ func BenchmarkCodec(b *testing.B) {
 	})
 }
 
-// BenchmarkReference encodes and decodes the same pod for comparison: with the generated methods alone, and with the
-// serializers of client-go's typed and dynamic clients.
+// BenchmarkReference compares: the same pod with the generated protobuf methods alone, and with the serializers of
+// client-go's typed and dynamic clients.
 func BenchmarkReference(b *testing.B) {
 	pod, u := sample.Pod(b)
 	b.Run("protobuf-generated", func(b *testing.B) { benchGenerated(b, pod) })
@@ -153,7 +152,7 @@ func benchJSON(b *testing.B, obj any, into func() any) {
 	})
 }
 
-// BenchmarkUnstructuredParallel decodes on all cores at once; the shared table of strings must not slow that down.
+// BenchmarkUnstructuredParallel checks that the table of shared strings does not slow down decoding on all cores.
 func BenchmarkUnstructuredParallel(b *testing.B) {
 	_, u := sample.Pod(b)
 	c := Unstructured()
@@ -172,7 +171,6 @@ func BenchmarkUnstructuredParallel(b *testing.B) {
 	})
 }
 
-// BenchmarkProtobufUnstructured decodes a pod's protobuf as an unstructured object.
 func BenchmarkProtobufUnstructured(b *testing.B) {
 	pod, _ := sample.Pod(b)
 	raw, err := pod.Marshal()

@@ -19,30 +19,29 @@ import (
 // equals the encoded object by apiequality.Semantic. Differences that protobuf or JSON do not carry, such as between a
 // nil and an empty slice, may be lost.
 type Codec interface {
-	// Name names the encoding: "protobuf" or "msgpack".
+	// Name is the encoding of the codec's payloads: "protobuf" or "msgpack".
 	Name() string
-	// Fingerprint changes whenever an object written by an older build may have lost fields that this build knows (see
-	// Attributes.Schema). For payloads that are stored as an API server sent them see SentFingerprint.
+	// Fingerprint changes whenever objects that an older build wrote may lack fields that this build knows. A changed
+	// fingerprint causes a relist (entry.Attributes.Schema). SentFingerprint is for payloads that an API server encoded.
 	Fingerprint() string
-	// Append encodes obj at the end of dst and returns the extended slice. Equal objects give equal bytes. On error it
+	// Append encodes obj at the end of dst and returns the extended slice. Equal objects give equal bytes. On error Append
 	// returns dst.
 	Append(dst []byte, obj runtime.Object) ([]byte, error)
-	// Decode returns a new object that shares no memory with data. Its error wraps ErrDamaged if Append cannot have
-	// written data, and ErrIncompatible if data no longer fits the type.
+	// Decode returns a new object that shares no memory with data. The error wraps ErrDamaged if Append cannot have
+	// written data, and ErrIncompatible if data no longer fits the Go type.
 	Decode(data []byte) (runtime.Object, error)
-	// Check returns an error that names the type if obj has another type than the codec's.
+	// Check returns an error unless obj has the codec's Go type. The error names the type of obj.
 	Check(obj runtime.Object) error
 }
 
-// The names of the encodings.
+// Encodings of payloads, as Codec.Name returns them.
 const (
 	EncodingProtobuf = "protobuf"
 	EncodingMsgpack  = "msgpack"
 )
 
-// For returns the codec for objects of the type of example: msgpack for *unstructured.Unstructured, protobuf for types
-// that generate it (those of k8s.io/api, and *metav1.PartialObjectMetadata), and msgpack for all others. Lists have no
-// codec: a collection holds their items.
+// For returns the codec for objects of the type of example: protobuf for types that generate it (those of k8s.io/api,
+// and *metav1.PartialObjectMetadata), and msgpack for all others. Lists have no codec: a collection holds their items.
 func For(example runtime.Object) (Codec, error) {
 	if _, ok := example.(*unstructured.Unstructured); ok {
 		return Unstructured(), nil
@@ -69,7 +68,6 @@ func ForMsgpack(example runtime.Object) (Codec, error) {
 	return newMsgpackCodec(t), nil
 }
 
-// objectType returns the struct type that example points to.
 func objectType(example runtime.Object) (reflect.Type, error) {
 	if example == nil {
 		return nil, errors.New("no example object to choose a codec for")
@@ -84,7 +82,6 @@ func objectType(example runtime.Object) (reflect.Type, error) {
 	return t.Elem(), nil
 }
 
-// checkType returns an error unless obj is a non-nil pointer to a struct of type want.
 func checkType(obj runtime.Object, want reflect.Type) error {
 	v := reflect.ValueOf(obj)
 	if !v.IsValid() || v.Type() != reflect.PointerTo(want) {
@@ -96,14 +93,14 @@ func checkType(obj runtime.Object, want reflect.Type) error {
 	return nil
 }
 
-// encodingDecoder is a codec that reads encodings other than its own.
+// encodingDecoder is a Codec that also decodes other encodings than its own.
 type encodingDecoder interface {
 	decodeEncoding(encoding string, data []byte) (runtime.Object, error)
 }
 
-// Decode decodes a payload with c, even if another codec of the same representation wrote it: a type may gain or lose
-// generated protobuf from one build to the next. encoding is the encoding in the record's header. A panic, of c or of a
-// method of the Go type, is an error that wraps entry.ErrIncompatible.
+// Decode decodes a payload with c. encoding is the encoding in the record's header. It may be the encoding of another
+// codec for the same Go type, because a type may gain or lose generated protobuf from one build to the next. A panic of
+// c, or of a method of the Go type, becomes an error that wraps entry.ErrIncompatible.
 func Decode(c Codec, encoding string, data []byte) (obj runtime.Object, err error) {
 	err = guest.Try("the codec", func() (err error) {
 		obj, err = decode(c, encoding, data)

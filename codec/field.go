@@ -11,9 +11,9 @@ var (
 	errTooDeep = errors.New("nested too deeply")
 )
 
-// fieldError is an error at a field of an object. It names the field and never its value.
+// fieldError is an error at a field of an object. The text names the field and never its value.
 type fieldError struct {
-	// path leads from the field to the root: each caller appends its element.
+	// path holds the names of the fields from the failed field up to the object's root.
 	path []string
 	err  error
 }
@@ -33,7 +33,7 @@ func (e *fieldError) Error() string {
 
 func (e *fieldError) Unwrap() error { return e.err }
 
-// atField adds an element to the path of err.
+// atField wraps err with the name of the field, list element or map key that encloses the failed value.
 func atField(err error, element string) error {
 	var f *fieldError
 	if !errors.As(err, &f) {

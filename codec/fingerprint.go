@@ -26,9 +26,9 @@ const sentPrefix = "sent-"
 // AsSent reports whether a fingerprint is the SentFingerprint of typed objects.
 func AsSent(fingerprint string) bool { return strings.HasPrefix(fingerprint, sentPrefix) }
 
-// typeFingerprint returns a hash of everything that determines the fields in a payload of type t: names, json and
-// protobuf tags and types of all exported fields, recursively. The order of the fields and the package of a type do not
-// count. The name of a type with its own JSON methods does.
+// typeFingerprint returns a hash of the names, types, json and protobuf tags of all exported fields of t, recursively.
+// The order of the fields and a type's package do not count. The name of a type counts if the type has its own JSON
+// methods.
 func typeFingerprint(encoding string, version int, t reflect.Type) string {
 	d := typeDescriber{seen: map[reflect.Type]int{}}
 	fmt.Fprintf(&d.out, "%s %d ", encoding, version)
@@ -39,8 +39,7 @@ func typeFingerprint(encoding string, version int, t reflect.Type) string {
 
 type typeDescriber struct {
 	out strings.Builder
-	// seen numbers the structs in the order of their first visit. A later visit, as in a type that contains itself, refers
-	// to the number.
+	// seen numbers the struct types in the order of their first visit. A recursive type is described by its number.
 	seen map[reflect.Type]int
 }
 

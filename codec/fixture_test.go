@@ -30,11 +30,10 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// fewestFixtures is the number of kinds for which k8s.io/api v0.37 has fixtures. A test that finds fewer has looked in
-// the wrong place.
+// fewestFixtures is the number of kinds for which k8s.io/api v0.37 has fixtures. A test with fewer fixtures has read a
+// wrong directory.
 const fewestFixtures = 190
 
-// allKinds returns a scheme with every kind of k8s.io/api.
 func allKinds(t testing.TB) *runtime.Scheme {
 	t.Helper()
 	s := runtime.NewScheme()
@@ -54,7 +53,6 @@ var apiDir = sync.OnceValues(func() ([]byte, error) {
 	return exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/api").Output()
 })
 
-// fixtures returns the paths, without extension, of the fixtures of k8s.io/api.
 func fixtures(t testing.TB) []string {
 	t.Helper()
 	dir, err := apiDir()
@@ -80,7 +78,8 @@ func readFixture(t testing.TB, path string) []byte {
 	return data
 }
 
-// kindOf returns the kind in a fixture's file name, group.version.kind: a watch event does not contain its kind.
+// kindOf returns the kind in a fixture's file name, group.version.kind, because a watch event does not contain its
+// kind.
 func kindOf(path string) *schema.GroupVersionKind {
 	parts := strings.Split(filepath.Base(path), ".")
 	n := len(parts)
@@ -91,8 +90,7 @@ func kindOf(path string) *schema.GroupVersionKind {
 	return &gvk
 }
 
-// compactJSON returns a fixture in a server's form, without white space. Raw JSON inside an object would keep its white
-// space, which no server sends.
+// compactJSON removes the white space of a fixture, as API servers do. A runtime.RawExtension would keep white space.
 func compactJSON(t testing.TB, data []byte) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -111,8 +109,8 @@ func parseUnstructured(t testing.TB, data []byte) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: m}
 }
 
-// roundTrip encodes and decodes obj, and checks the properties of every codec: equal objects give equal bytes, Append
-// appends, and the result does not share memory with the bytes.
+// roundTrip encodes and decodes obj. It checks that equal objects give equal bytes, that Append keeps the given bytes,
+// and that the decoded object shares no memory with the encoded bytes.
 func roundTrip(t testing.TB, c Codec, obj runtime.Object) runtime.Object {
 	t.Helper()
 	if err := c.Check(obj); err != nil {
@@ -173,7 +171,7 @@ func TestFixturesTyped(t *testing.T) {
 		t.Run(filepath.Base(path), func(t *testing.T) {
 			var last runtime.Object
 			for _, data := range [][]byte{
-				// not the YAML fixture: its object is equal, and no server sends YAML
+				// The YAML fixtures are not tested: their objects are equal, and no server sends YAML.
 				compactJSON(t, readFixture(t, path+".json")), readFixture(t, path+".pb"),
 			} {
 				want, gvk, err := decoder.Decode(data, kindOf(path), nil)
@@ -181,7 +179,7 @@ func TestFixturesTyped(t *testing.T) {
 					t.Fatal(err)
 				}
 				if reflect.DeepEqual(want, last) {
-					continue // equal to the previous file's object
+					continue
 				}
 				last = want.DeepCopyObject()
 				requireProtobuf(t, want)
@@ -205,8 +203,8 @@ func requireProtobuf(t testing.TB, obj runtime.Object) {
 	}
 }
 
-// testTypedRoundTrip checks both codecs of a type, and that each decodes the other's payloads: a type may gain or lose
-// its protobuf methods.
+// testTypedRoundTrip checks that the protobuf and the msgpack codec of a type decode each other's payloads: a type may
+// gain or lose its protobuf methods.
 func testTypedRoundTrip(t testing.TB, want runtime.Object) {
 	t.Helper()
 	p, err := For(want)

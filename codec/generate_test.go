@@ -18,14 +18,13 @@ import (
 	"sigs.k8s.io/randfill"
 )
 
-// Flags of TestGeneratedObjects. The test prints its seed; -larder.seed repeats a failure.
+// Flags of TestGeneratedObjects. The test prints its seed; the flag -larder.seed repeats a failure.
 var (
 	generateSeed   = flag.Int64("larder.seed", 0, "seed of the generated objects; 0 draws one")
 	generateRounds = flag.Int("larder.rounds", 1, "generated objects per kind; make soak has more")
 )
 
-// TestGeneratedObjects encodes and decodes random objects of every kind of k8s.io/api, made by apimachinery's fuzzers,
-// with every codec.
+// TestGeneratedObjects encodes and decodes random objects of every kind of k8s.io/api with every codec.
 func TestGeneratedObjects(t *testing.T) {
 	t.Parallel()
 	seed := *generateSeed
@@ -56,8 +55,8 @@ func TestGeneratedObjects(t *testing.T) {
 	}
 }
 
-// newFiller returns a filler with the functions of apimachinery's own round trip tests. Those leave managedFields
-// empty; here they get content.
+// newFiller returns a filler with apimachinery's fuzzing functions. Those leave managedFields empty; newFiller adds
+// content.
 func newFiller(scheme *runtime.Scheme, seed int64) *randfill.Filler {
 	funcs := fuzzer.MergeFuzzerFuncs(metafuzzer.Funcs, func(serializer.CodecFactory) []any {
 		return []any{
@@ -73,7 +72,6 @@ func newFiller(scheme *runtime.Scheme, seed int64) *randfill.Filler {
 	return fuzzer.FuzzerFor(funcs, rand.NewSource(seed), serializer.NewCodecFactory(scheme))
 }
 
-// isStored reports whether objects of the type can be in a collection: they have their own metadata and are not lists.
 func isStored(example runtime.Object) bool {
 	_, ok := example.(metav1.Object)
 	return ok
@@ -91,7 +89,7 @@ func testGenerated(t *testing.T, f *randfill.Filler, scheme *runtime.Scheme, gvk
 	m, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
 	if err != nil {
 		if strings.Contains(err.Error(), "overflow") {
-			return // unstructured objects cannot hold such a large number
+			return // unstructured objects cannot hold integers above math.MaxInt64
 		}
 		t.Fatal(err)
 	}

@@ -14,50 +14,49 @@ import (
 	"github.com/larder-dev/larder/internal/msgpack"
 )
 
-// errUnusual is the error for JSON that transcoder does not handle: malformed, with a name twice in an object, or with
-// text that is not UTF-8. It must be decoded instead.
+// errUnusual is the error for JSON that transcoder does not handle: malformed text, a duplicate name in an object, or
+// text that is not UTF-8. The caller then decodes the JSON with client-go's decoder.
 var errUnusual = errors.New("JSON that has to be decoded")
 
-// transcoder turns the JSON of an unstructured object into its payload, with the result of decoding and encoding it but
-// without making maps. It lists the tokens, and writes them with the names of each object sorted.
+// transcoder turns the JSON of an unstructured object into msgpack without making maps. The result equals decoding and
+// encoding the object. transcoder first lists the tokens, and then writes them with sorted names.
 type transcoder struct {
 	source []byte
 	in     bytes.Buffer
 	dec    *jsontext.Decoder
 	tokens []token
-	// added is the index in tokens of the first member that the source does not have: apiVersion and kind may be added
-	// to the outermost object.
+	// added is the index in tokens of the first member that transcoder.add appended to the outermost object.
 	added int
-	// members is a stack with the sorted name tokens of each object that is being written.
+	// members is a stack of the sorted name tokens of the objects that are being written.
 	members []int
-	// names has the names that are written with escapes, unescaped.
+	// names holds unescaped copies of the names that the JSON text writes with escapes.
 	names []byte
-	text  []byte // the content of the last string with escapes
+	text  []byte // unescaped copy of the last string with escapes
 }
 
-// token is a name or a value in a JSON text. The tokens in an object or an array follow its own token; those in an
-// object are names and values in turn.
+// token is a name or a value in a JSON text. The tokens of an object's or array's contents follow its token. An
+// object's contents are names and values in turn.
 type token struct {
 	kind jsontext.Kind
-	// start and end are the bounds of the token and its contents in the source.
+	// start and end are the bounds, in the JSON text, of the token and its contents.
 	start, end int
-	// text is the content of a name, or of a string that is not in the source but was added to the outermost object.
+	// text is the content of a name, or of a string that transcoder.add appended.
 	text []byte
 	// n is the number of members of an object, or of elements of an array.
 	n int
-	// next is the index of the token that follows this token and its contents.
+	// next is the index of the token after this token's contents.
 	next int
 }
 
-// transcoders are reused, since their slices grow only once.
+// transcoders pools values because their slices are expensive to grow.
 var transcoders = sync.Pool{New: func() any { return &transcoder{dec: jsontext.NewDecoder(&bytes.Buffer{})} }}
 
-// transcode calls fn with the tokens of a source, which must be the JSON of one object. It fails with errUnusual if the
-// source must be decoded.
+// transcode calls fn with the tokens of source, the JSON of one object. It fails with errUnusual if the caller must
+// decode the JSON with client-go's decoder.
 func transcode(source []byte, fn func(t *transcoder) error) error {
 	t := transcoders.Get().(*transcoder)
 	defer func() {
-		clear(t.tokens) // the tokens would keep the source in memory
+		clear(t.tokens) // tokens would keep source in memory
 		t.source, t.in = nil, bytes.Buffer{}
 		transcoders.Put(t)
 	}()
@@ -67,10 +66,9 @@ func transcode(source []byte, fn func(t *transcoder) error) error {
 	return fn(t)
 }
 
-// list fills tokens with the tokens of source, which must be the JSON of one object.
 func (t *transcoder) list(source []byte) error {
 	t.source, t.in = source, *bytes.NewBuffer(source)
-	t.dec.Reset(&t.in, jsontext.AllowDuplicateNames(true)) // duplicates are found more cheaply when the names are sorted
+	t.dec.Reset(&t.in, jsontext.AllowDuplicateNames(true)) // transcoder.sorted detects duplicates more cheaply
 	t.tokens, t.members, t.names = t.tokens[:0], t.members[:0], t.names[:0]
 	if t.dec.PeekKind() != '{' {
 		return errUnusual
@@ -85,12 +83,11 @@ func (t *transcoder) list(source []byte) error {
 	return nil
 }
 
-// add adds a string to the outermost object, which must not have a member of that name.
+// add appends a string member to the outermost object, which must not have a member of that name.
 func (t *transcoder) add(name, value string) {
 	t.tokens = append(t.tokens, token{kind: '"', text: []byte(name)}, token{kind: '"', text: []byte(value)})
 }
 
-// scan appends the tokens of the next value in the source to tokens.
 func (t *transcoder) scan() error {
 	kind := t.dec.PeekKind()
 	at := len(t.tokens)
@@ -117,8 +114,7 @@ func (t *transcoder) scan() error {
 	return nil
 }
 
-// inside lists the tokens up to and including the end of an object or an array, and returns the number of its members
-// or elements.
+// inside lists the tokens up to the end of an object or array, and returns the number of its members or elements.
 func (t *transcoder) inside(kind jsontext.Kind) (n int, err error) {
 	for ; ; n++ {
 		switch t.dec.PeekKind() {
@@ -141,7 +137,7 @@ func (t *transcoder) inside(kind jsontext.Kind) (n int, err error) {
 	}
 }
 
-// name appends the next token, which is the name of an object's member, to tokens.
+// name appends the next token of the JSON text, the name of an object's member, to tokens.
 func (t *transcoder) name() error {
 	quoted, err := t.dec.ReadValue()
 	if err != nil {
@@ -161,7 +157,7 @@ func (t *transcoder) name() error {
 	return nil
 }
 
-// value appends the value of the token at the index at to dst, in msgpack. It returns the index of the token after it.
+// value appends the msgpack of the token with index at to dst. It returns the index of the token after the value.
 func (t *transcoder) value(dst []byte, at int) (out []byte, next int, err error) {
 	tok := t.tokens[at]
 	switch tok.kind {
@@ -184,7 +180,7 @@ func (t *transcoder) value(dst []byte, at int) (out []byte, next int, err error)
 	return out, tok.next, err
 }
 
-// sorted pushes the names of an object in sorted order to members, and returns the index of the first one.
+// sorted pushes the name tokens of an object, in sorted order, to members. It returns the index of the first one.
 func (t *transcoder) sorted(at int) (start int, err error) {
 	start = len(t.members)
 	name := at + 1
@@ -236,7 +232,8 @@ func (t *transcoder) array(dst []byte, at int) ([]byte, error) {
 	return dst, nil
 }
 
-// tree decodes source, the JSON of one object, as unstructured content. It returns false if the source must be decoded.
+// tree decodes source, the JSON of one object, as unstructured content. It returns false if the JSON needs client-go's
+// decoder.
 func tree(source []byte, texts *textTables) (v any, ok bool) {
 	err := transcode(source, func(t *transcoder) error {
 		return t.tree(0, &v, texts)
@@ -244,7 +241,6 @@ func tree(source []byte, texts *textTables) (v any, ok bool) {
 	return v, err == nil
 }
 
-// tree sets v to the decoded value of the token at the index at.
 func (t *transcoder) tree(at int, v *any, texts *textTables) (err error) {
 	switch tok := t.tokens[at]; tok.kind {
 	case '{':
@@ -283,7 +279,7 @@ func (t *transcoder) tree(at int, v *any, texts *textTables) (err error) {
 	return err
 }
 
-// content returns the content of a string. It is valid until the next call.
+// content returns the content of a string token. The slice is valid until the next call.
 func (t *transcoder) content(at int) ([]byte, error) {
 	if text := t.tokens[at].text; text != nil {
 		return text, nil
@@ -300,8 +296,8 @@ func (t *transcoder) content(at int) ([]byte, error) {
 	return t.text, nil
 }
 
-// appendNumber appends an int64 if the number is an integer without a decimal point, and a float64 otherwise, as
-// apimachinery's decoder does.
+// appendNumber writes an int64 for an integer without a decimal point, and a float64 otherwise, as apimachinery's
+// decoder does.
 func appendNumber(dst, text []byte) ([]byte, error) {
 	if !bytes.ContainsAny(text, ".eE") {
 		if n, err := strconv.ParseInt(string(text), 10, 64); err == nil {

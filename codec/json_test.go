@@ -24,7 +24,6 @@ func appendJSON(dst, text []byte) ([]byte, error) {
 	return dst, err
 }
 
-// oddJSON has unusual cases of JSON.
 var oddJSON = []string{
 	`{}`, `{"a":1,"b":[1.0,-0,1e5,null,true],"c":{"z":"\u00e9\n","a":""}}`, `{"a":1,"a":2}`,
 	`{"a":9223372036854775808}`, `{"a":1e999}`, `{"\u0061":"\ud800","b":"\ud83d\ude00"}`, "{\"a\":\"\xff\"}",
@@ -44,13 +43,13 @@ func FuzzJSON(f *testing.F) {
 	f.Fuzz(testJSON)
 }
 
-// testJSON fails unless transcoding gives the result of decoding and encoding.
+// testJSON checks that transcoding JSON gives the same payload as decoding and encoding the object.
 func testJSON(t *testing.T, text []byte) {
 	want, failed := decodedJSON(text)
 	if got, err := appendJSON(nil, text); err == nil && (failed != nil || !bytes.Equal(got, want)) {
 		t.Fatalf("%q: got %x, want %x, %v", text, got, want, failed)
 	}
-	// The object that is decoded from the transcoded payload must be the same too.
+	// Decoding the transcoded payload must also give the decoded object.
 	u, err := NewSent(Unstructured(), &unstructured.Unstructured{}, true).JSON(text, metav1.TypeMeta{Kind: "Thing"})
 	if err != nil {
 		return
@@ -105,7 +104,6 @@ func BenchmarkDecodeEncode(b *testing.B) {
 	}
 }
 
-// podJSON returns the JSON of a pod, as a server sends it.
 func podJSON(t testing.TB) []byte {
 	_, u := sample.Pod(t)
 	text, err := u.MarshalJSON()

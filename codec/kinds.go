@@ -12,13 +12,13 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// kinds has the protobuf codecs of the kinds of a scheme. It is safe for concurrent use.
+// kinds caches the protobuf codecs of the kinds of a scheme. It is safe for concurrent use.
 type kinds struct {
 	scheme *runtime.Scheme
-	known  sync.Map // *protobufCodec by metav1.TypeMeta; nil if the kind has none
+	known  sync.Map // *protobufCodec by metav1.TypeMeta; nil for a kind without one
 }
 
-// of returns the codec of a kind; nil if there is none.
+// of returns the protobuf codec of a kind, or nil.
 func (k *kinds) of(m metav1.TypeMeta) *protobufCodec {
 	if k == nil {
 		return nil
@@ -39,8 +39,8 @@ func (k *kinds) of(m metav1.TypeMeta) *protobufCodec {
 	return found.(*protobufCodec)
 }
 
-// ofPayload returns the codec of the kind that a protobuf payload names, and the message in the payload. The codec is
-// nil if the kind has none.
+// ofPayload returns the codec of the kind that a protobuf payload names, and the payload's message. The codec is nil if
+// the scheme has none for the kind.
 func (k *kinds) ofPayload(encoding string, payload []byte) (c *protobufCodec, message []byte) {
 	if k == nil || encoding != EncodingProtobuf {
 		return nil, nil
@@ -52,8 +52,8 @@ func (k *kinds) ofPayload(encoding string, payload []byte) (c *protobufCodec, me
 	return k.of(metav1.TypeMeta{APIVersion: string(apiVersion), Kind: string(kind)}), message
 }
 
-// decodeUnstructured decodes a payload of c as an unstructured object. If the description of the type's messages cannot
-// decode the payload, it is decoded into the Go type first.
+// decodeUnstructured decodes a protobuf payload as an unstructured object. If messageOf has no description of the Go
+// type, or the payload is unusual, it decodes a Go object and converts that.
 func (c *protobufCodec) decodeUnstructured(payload []byte, texts *textTables) (runtime.Object, error) {
 	if apiVersion, kind, msg, ok := cutMessage(payload); ok {
 		m, content := messageOf(c.typ), map[string]any{}
@@ -74,11 +74,10 @@ func (c *protobufCodec) decodeUnstructured(payload []byte, texts *textTables) (r
 	return toUnstructured(obj)
 }
 
-// toUnstructured returns a typed object as an unstructured one.
 func toUnstructured(obj runtime.Object) (runtime.Object, error) {
 	m, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
 	if err != nil {
-		// The converter's error is dropped, because it may quote the object.
+		// The converter's error is not wrapped, because it may quote the object.
 		return nil, fmt.Errorf("%T cannot be shown as an unstructured object: %w", obj, entry.ErrIncompatible)
 	}
 	return &unstructured.Unstructured{Object: m}, nil

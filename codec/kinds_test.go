@@ -28,15 +28,14 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// protobufObject is an object with generated protobuf methods.
 type protobufObject interface {
 	metav1.Object
 	runtime.Object
 	Marshal() ([]byte, error)
 }
 
-// TestProtobufOfUnstructured checks, for every kind of k8s.io/api, that a server's protobuf decodes to the same
-// unstructured object as the server's JSON.
+// TestProtobufOfUnstructured checks, for every kind of k8s.io/api, that a server's protobuf and the server's JSON
+// decode to equal unstructured objects.
 func TestProtobufOfUnstructured(t *testing.T) {
 	fill := fuzzer.FuzzerFor(metafuzzer.Funcs, rand.NewSource(1), scheme.Codecs)
 	c := codec.UnstructuredWith(scheme.Scheme)
@@ -71,7 +70,7 @@ func testProtobufOf(t *testing.T, c codec.Codec, sent *codec.Sent, gvk schema.Gr
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The server's JSON is made from the stored object, which was protobuf too.
+	// An API server makes its JSON from a protobuf object in etcd, so the expected JSON comes from decoded protobuf.
 	again := reflect.New(reflect.TypeOf(typed).Elem()).Interface().(protobufObject)
 	if err := again.(interface{ Unmarshal([]byte) error }).Unmarshal(raw); err != nil {
 		t.Fatal(err)
@@ -106,8 +105,7 @@ func testProtobufOf(t *testing.T, c codec.Codec, sent *codec.Sent, gvk schema.Gr
 	testOmitted(t, typed, u, want)
 }
 
-// testOmitted checks that OmitManagedFields removes the managedFields of the object, and nothing else, in either
-// encoding.
+// testOmitted checks that OmitManagedFields removes only the managedFields, from msgpack and from protobuf.
 func testOmitted(t *testing.T, typed runtime.Object, u *entry.Undecoded, object map[string]any) {
 	t.Helper()
 	c, err := codec.For(typed)
@@ -134,7 +132,7 @@ func testOmitted(t *testing.T, typed runtime.Object, u *entry.Undecoded, object 
 	}
 }
 
-// TestOmitManagedFields checks that only metadata.managedFields is removed, not other fields of that name.
+// TestOmitManagedFields checks that fields named managedFields outside metadata stay.
 func TestOmitManagedFields(t *testing.T) {
 	view, err := codec.View(entry.Unstructured, nil)
 	if err != nil {
@@ -162,8 +160,8 @@ func equalLabels(a, b map[string]string) bool {
 	return len(a) == len(b) && (len(a) == 0 || reflect.DeepEqual(a, b))
 }
 
-// TestFieldsOfANewerType checks that fields that an older server does not know are absent in an object from its
-// protobuf, as in its JSON.
+// TestFieldsOfANewerType checks that a field unknown to an older server is absent in the decoded protobuf, as in that
+// server's JSON.
 func TestFieldsOfANewerType(t *testing.T) {
 	c := codec.UnstructuredWith(scheme.Scheme)
 	sent := codec.NewSent(c, &unstructured.Unstructured{}, false)
@@ -196,7 +194,7 @@ func TestFieldsOfANewerType(t *testing.T) {
 			t.Errorf("without the field %d: %v", number, without)
 		}
 	}
-	// In the nested list: spec is field 2, its drivers are field 1, and a driver's nodeID is field 2.
+	// The removed field is spec.drivers[0].nodeID: spec is field 2, drivers is field 1, and nodeID is field 2.
 	spec := fieldOf(raw, 2)
 	inner := protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), withoutField(fieldOf(spec, 1), 2))
 	older := append(withoutField(raw, 2),
@@ -207,7 +205,6 @@ func TestFieldsOfANewerType(t *testing.T) {
 	}
 }
 
-// fieldOf returns the value of a field of bytes.
 func fieldOf(msg []byte, number protowire.Number) (value []byte) {
 	for len(msg) > 0 {
 		at, wire, n := protowire.ConsumeTag(msg)
@@ -232,7 +229,6 @@ func withoutField(msg []byte, number protowire.Number) (out []byte) {
 	return out
 }
 
-// TestProtobufOfNoKind checks that protobuf of a kind that the scheme does not know is an error.
 func TestProtobufOfNoKind(t *testing.T) {
 	for name, c := range map[string]codec.Codec{
 		"of another kind": codec.UnstructuredWith(scheme.Scheme), "of a codec without a scheme": codec.Unstructured(),
@@ -244,7 +240,8 @@ func TestProtobufOfNoKind(t *testing.T) {
 	}
 }
 
-// FuzzProtobufOfUnstructured checks that any payload decodes to the object of client-go's decoder, or fails as there.
+// FuzzProtobufOfUnstructured checks that any payload decodes to the object of client-go's decoder, or fails if
+// client-go's decoder fails.
 func FuzzProtobufOfUnstructured(f *testing.F) {
 	for _, pod := range []*corev1.Pod{
 		{},
@@ -281,12 +278,12 @@ func FuzzProtobufOfUnstructured(f *testing.F) {
 			return
 		}
 		if err != nil {
-			return // the converter handles unusual payloads, and refuses some values
+			return // only the converter accepts some unusual payloads, and only the converter refuses some values
 		}
 		got := obj.(*unstructured.Unstructured)
 		back := &corev1.Pod{}
 		if runtime.DefaultUnstructuredConverter.FromUnstructured(got.Object, back) != nil {
-			return // the payload has a quantity that cannot be parsed
+			return // the payload has a malformed quantity
 		}
 		pod.APIVersion, pod.Kind = "v1", "Pod"
 		if !equality.Semantic.DeepEqual(back, pod) {

@@ -15,28 +15,28 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
-// message describes how to decode a Go type's messages as unstructured content, without making the Go type. The result
-// equals the server's JSON of the object: a field that the server's type lacks is absent, even if this program's type
-// would write its zero value.
+// message describes the protobuf messages of a Go type, for decoding as unstructured content without the Go type. The
+// result equals the server's JSON: a field that the server's type lacks is absent, even if this program's type would
+// write its zero value.
 type message struct {
-	fields []*messageField // by protobuf field number; nil for an unused number
-	// nulls are the names of fields that JSON has as null if the message lacks them.
+	fields []*messageField // indexed by protobuf field number; nil for an unused number
+	// nulls are the JSON names of fields that are null, not absent, if the message lacks them.
 	nulls []string
 }
 
 // messageField is a field of a message.
 type messageField struct {
-	name string // name in JSON; "" if the field is inlined
-	// kind is the kind of the value, or of the elements if it is a list or a map.
+	name string // JSON name; "" for an inlined field
+	// kind is the kind of the value, or of the elements of a list or map.
 	kind        messageKind
 	list, isMap bool
 	omitEmpty   bool
-	bits32      bool         // true for an integer or a float of 32 bits
-	inner       *message     // the description of the value's message, if kind is nested
-	typ         reflect.Type // the Go type that decodes the value, if kind is leaf
+	bits32      bool         // true for 32-bit integers and floats
+	inner       *message     // description of the value's message for the kind nested
+	typ         reflect.Type // Go type that decodes a value of the kind leaf
 }
 
-// messageKind is how to decode a value. The kinds before timestamp have an empty value, which omitempty omits.
+// messageKind selects how to decode a value. The kinds before timestamp have an empty value, which omitempty omits.
 type messageKind int
 
 const (
@@ -52,11 +52,10 @@ const (
 	leaf      // a type with its own methods for protobuf, and perhaps JSON
 )
 
-// messages caches the results of messageOf by Go type; it is not bounded, since the types are few. The result is nil
-// for a type whose messages must be decoded into the Go type.
+// messages caches the results of messageOf by Go type. The few types make a bound unnecessary.
 var messages sync.Map
 
-// messageOf returns the message of a struct type; nil if its messages must be decoded into the Go type.
+// messageOf returns the description of a struct type, or nil if only the Go type can decode its messages.
 func messageOf(t reflect.Type) *message {
 	if m, ok := messages.Load(t); ok {
 		return m.(*message)
@@ -66,8 +65,8 @@ func messageOf(t reflect.Type) *message {
 	return m
 }
 
-// newMessage makes the description that messageOf caches. made has the descriptions of the types visited so far, since
-// a type may contain itself.
+// newMessage is messageOf without the cache. made has the descriptions of the types visited so far, because types may
+// be recursive.
 func newMessage(t reflect.Type, made map[reflect.Type]*message) *message {
 	if m, ok := made[t]; ok {
 		return m
@@ -103,7 +102,7 @@ func newMessage(t reflect.Type, made map[reflect.Type]*message) *message {
 	return m
 }
 
-// shape sets whether the field is a list or a map, and returns the type of its value or elements.
+// shape sets the fields list and isMap, and returns the type of the value or of the elements.
 func (f *messageField) shape(t reflect.Type) reflect.Type {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -120,13 +119,12 @@ func (f *messageField) shape(t reflect.Type) reflect.Type {
 	return t
 }
 
-// isLeaf reports whether a type has its own methods to decode its values.
 func isLeaf(t reflect.Type) bool {
 	own := reflect.PointerTo(t).Implements(reflect.TypeFor[interface{ Unmarshal(data []byte) error }]())
 	return own && (t.Kind() != reflect.Struct || marshalsItself(t))
 }
 
-// setKind sets kind and the fields that depend on it. It returns false if values of the type cannot be decoded.
+// setKind sets kind, bits32, inner and typ. It returns false if values of type t need the Go type of the whole message.
 func (f *messageField) setKind(t reflect.Type, made map[reflect.Type]*message) bool {
 	switch {
 	case t == reflect.TypeFor[metav1.Time]():
@@ -165,7 +163,7 @@ func (f *messageField) setPlain(t reflect.Type, made map[reflect.Type]*message) 
 	return f.kind != 0
 }
 
-// read adds the fields of a message to an object. It returns false if the message is malformed or unusual.
+// read adds the fields of the encoded message msg to object. It returns false if msg is malformed or unusual.
 func (m *message) read(msg []byte, object map[string]any, texts *textTables) bool {
 	for len(msg) > 0 {
 		number, wire, value, rest, ok := cutEncoded(msg)
@@ -188,7 +186,7 @@ func (m *message) read(msg []byte, object map[string]any, texts *textTables) boo
 	return true
 }
 
-// add decodes one encoded value of the field and adds it to object.
+// add decodes one encoded value of the field f and adds it to object.
 func (f *messageField) add(object map[string]any, wire protowire.Type, value []byte, texts *textTables) bool {
 	switch {
 	case f.name == "":
@@ -200,7 +198,7 @@ func (f *messageField) add(object map[string]any, wire protowire.Type, value []b
 		v, _, ok := f.value(wire, value, texts)
 		list, _ := object[f.name].([]any)
 		object[f.name] = append(list, v)
-		return ok // false for a list in packed form, which has several elements in one value
+		return ok // false for a packed list, which has several elements in one value
 	}
 	if _, twice := object[f.name]; twice {
 		return false // the field occurs twice, and protobuf would merge the values
@@ -212,13 +210,13 @@ func (f *messageField) add(object map[string]any, wire protowire.Type, value []b
 	return ok
 }
 
-// addEntry decodes an entry of the field's map and adds it to the map in object.
+// addEntry decodes one entry of a map field and adds it to the map in object.
 func (f *messageField) addEntry(object map[string]any, wire protowire.Type, value []byte, texts *textTables) bool {
 	entry, ok := content(wire, value)
 	if !ok {
 		return false
 	}
-	key, valueWire, encodedValue := "", protowire.BytesType, []byte{0} // of an entry without a value: the length 0
+	key, valueWire, encodedValue := "", protowire.BytesType, []byte{0} // without a value in the entry: length 0
 	for len(entry) > 0 {
 		number, w, encoded, rest, ok := cutEncoded(entry)
 		if !ok {
@@ -246,7 +244,7 @@ func (f *messageField) addEntry(object map[string]any, wire protowire.Type, valu
 	return ok
 }
 
-// content returns the bytes in an encoded value, without their length. ok is false if the value is not of bytes.
+// content returns the bytes of a length-delimited value. ok is false for other wire types.
 func content(wire protowire.Type, value []byte) (b []byte, ok bool) {
 	if wire != protowire.BytesType {
 		return nil, false
@@ -255,7 +253,7 @@ func content(wire protowire.Type, value []byte) (b []byte, ok bool) {
 	return b, n >= 0
 }
 
-// value decodes one encoded value of the field, and reports whether it is the zero value of its Go type.
+// value decodes one encoded value of the field f. zero reports whether it is the zero value of its Go type.
 func (f *messageField) value(wire protowire.Type, value []byte, texts *textTables) (v any, zero, ok bool) {
 	switch f.kind {
 	case boolean, integer:
@@ -318,7 +316,8 @@ func (f *messageField) float(wire protowire.Type, value []byte) (v any, zero, ok
 	return n, n == 0, true
 }
 
-// wholeSeconds returns the time in the message of a metav1.Time, if it is after 1970 and has no nanoseconds.
+// wholeSeconds returns the Unix time of an encoded metav1.Time. ok is false before 1970, or if the time has
+// nanoseconds.
 func wholeSeconds(msg []byte) (seconds int64, ok bool) {
 	for len(msg) > 0 {
 		number, wire, n := protowire.ConsumeTag(msg)
@@ -337,10 +336,10 @@ func wholeSeconds(msg []byte) (seconds int64, ok bool) {
 	return seconds, seconds > 0 && seconds < 1<<37 // before the year 6325
 }
 
-// leaf decodes the message into a new value of the Go type, and returns the JSON form of that value.
+// leaf decodes msg into a new value of the Go type f.typ, and returns that value's JSON form.
 func (f *messageField) leaf(msg []byte) (v any, zero, ok bool) {
 	made := reflect.New(f.typ)
-	if f.typ.Kind() == reflect.Slice { // an empty slice instead of nil: generated code too makes such values of a map
+	if f.typ.Kind() == reflect.Slice { // generated code also makes an empty slice, not nil, for a value of a map
 		made.Elem().Set(reflect.MakeSlice(f.typ, 0, 0))
 	}
 	if err := made.Interface().(interface{ Unmarshal(data []byte) error }).Unmarshal(msg); err != nil {

@@ -15,20 +15,19 @@ import (
 	"github.com/larder-dev/larder/internal/msgpack"
 )
 
-// msgpackVersion is part of the fingerprint. Raise it when the form of the payload changes.
+// msgpackVersion is part of the fingerprint. Raise it when the form of msgpack payloads changes.
 const msgpackVersion = 1
 
 // msgpackCodec encodes typed objects without generated protobuf. The payload is one msgpack bin: the object's JSON.
 //
-// It is not a msgpack map like the payload of an unstructured object, because only the type's own JSON methods convert
-// the object without loss. runtime.DefaultUnstructuredConverter reorders the fields of a managedFields entry and of a
-// RawExtension, which apiequality.Semantic distinguishes. It also makes floats of large numbers, panics on unexported
-// fields and turns nil embedded pointers into empty ones. The server sends these objects as JSON, which preserves
-// everything.
+// The payload is not a msgpack map, because only the type's own JSON methods convert the object without loss.
+// runtime.DefaultUnstructuredConverter reorders the fields of a managedFields entry and of a RawExtension, which
+// apiequality.Semantic distinguishes. It also makes floats of large numbers, panics on unexported fields and turns nil
+// embedded pointers into empty ones.
 type msgpackCodec struct {
 	typ         reflect.Type
 	fingerprint string
-	// protobuf returns the codec of the type's messages; nil if the type has no generated protobuf.
+	// protobuf returns the codec for the type's protobuf messages, or nil for a type without generated protobuf.
 	protobuf func() *protobufCodec
 }
 
@@ -56,7 +55,7 @@ func (c *msgpackCodec) Append(dst []byte, obj runtime.Object) ([]byte, error) {
 	enc := json.NewEncoder(&text)
 	enc.SetEscapeHTML(false) // otherwise raw JSON in the object would change
 	if err := enc.Encode(obj); err != nil {
-		// err is not wrapped, because it may quote the object.
+		// The error of the JSON encoder is not wrapped, because it may quote the object.
 		return dst, fmt.Errorf("encode %T: it cannot be marshalled as JSON", obj)
 	}
 	return msgpack.AppendBin(dst, bytes.TrimSuffix(text.Bytes(), []byte("\n"))), nil
@@ -66,8 +65,7 @@ func (c *msgpackCodec) Decode(data []byte) (runtime.Object, error) {
 	return decodeTyped(c.typ, data)
 }
 
-// decodeEncoding decodes a payload that was written while the type had generated protobuf. The type must still have the
-// generated methods.
+// decodeEncoding also decodes protobuf, which an earlier build wrote if the type had generated protobuf then.
 func (c *msgpackCodec) decodeEncoding(encoding string, data []byte) (runtime.Object, error) {
 	if typed := c.protobuf(); typed != nil && encoding == EncodingProtobuf {
 		return typed.Decode(data)
@@ -75,7 +73,6 @@ func (c *msgpackCodec) decodeEncoding(encoding string, data []byte) (runtime.Obj
 	return nil, unknownEncoding(encoding, c)
 }
 
-// decodeTyped reads a payload of msgpackCodec into a new object of type t.
 func decodeTyped(t reflect.Type, data []byte) (runtime.Object, error) {
 	text, err := cutJSON(data)
 	if err != nil {
@@ -91,7 +88,7 @@ func decodeTyped(t reflect.Type, data []byte) (runtime.Object, error) {
 	return nil, fmt.Errorf("decode *%s: %w: %w", t, err, entry.ErrIncompatible)
 }
 
-// unmarshalJSON returns a new object of type t. Its error names the field, and quotes nothing of the text.
+// unmarshalJSON returns a new object of type t. The error names the failed field, and quotes nothing of the text.
 func unmarshalJSON(t reflect.Type, text []byte) (runtime.Object, error) {
 	decode := func(text []byte) (obj any, err error) {
 		obj = reflect.New(t).Interface()
@@ -128,8 +125,8 @@ func cutJSON(data []byte) ([]byte, error) {
 	return text, r.Err
 }
 
-// isTypedPayload reports whether a msgpack payload is a bin, so that a msgpackCodec wrote it, and not an
-// unstructuredCodec.
+// isTypedPayload reports whether a msgpack payload was written by msgpackCodec (one bin), not by unstructuredCodec (a
+// map).
 func isTypedPayload(data []byte) bool {
 	return len(data) > 0 && msgpack.IsBin(data[0])
 }

@@ -11,34 +11,31 @@ const (
 	maxNameLen = 64
 	// maxValueLen excludes values that differ in nearly every object: UIDs, and the names of generated objects.
 	maxValueLen = 24
-	// textChance: a new string whose two slots are taken replaces one of the two strings in them with probability
-	// 1/textChance.
+	// A new string whose two slots are taken replaces one of their strings with probability 1/textChance.
 	textChance = 16
 )
 
-// hashSeed is the hash seed of all tables of strings.
 var hashSeed = maphash.MakeSeed()
 
-// textTables keeps strings that many objects of a collection share.
+// textTables caches strings that many objects of a collection share.
 type textTables struct {
-	names  textTable // names of fields
+	names  textTable // names of object fields
 	values textTable // short strings, such as kinds, phases and images' pull policies
 }
 
-// textTable keeps one copy of frequent strings, so that decoding does not allocate them each time. It is bounded: a
-// string has two slots, and if both are taken it replaces one by chance. So strings of every object stay in the table
-// despite rare ones, and concurrent decoders mostly read. It is safe for concurrent use; the zero value is empty.
+// textTable is a bounded cache of frequent strings, so that decoding does not allocate them each time. A string has two
+// possible slots. If both are taken, a new string rarely replaces one of their strings, so frequent strings stay.
+// Concurrent decoders mostly read. textTable is safe for concurrent use; the zero value is empty.
 type textTable struct {
 	slots [textSlots]atomic.Pointer[text]
 }
 
-// text is a string, and the same string in an interface, which would otherwise cost another allocation.
+// text holds a string also in an interface, because converting it each time would allocate.
 type text struct {
 	s     string
 	boxed any
 }
 
-// name returns b as a string.
 func (t *textTable) name(b []byte) string {
 	if len(b) > maxNameLen {
 		return string(b)
@@ -54,7 +51,6 @@ func (t *textTable) name(b []byte) string {
 	return s
 }
 
-// value returns b as a string in an interface.
 func (t *textTable) value(b []byte) any {
 	if len(b) > maxValueLen {
 		return string(b)
@@ -71,7 +67,7 @@ func (t *textTable) value(b []byte) any {
 	return boxed
 }
 
-// find returns the text of b if the table has it, or a slot for it, or neither.
+// find returns the cached text of b, or a slot that a new text may take, or two nils.
 func (t *textTable) find(b []byte) (*text, *atomic.Pointer[text]) {
 	at := maphash.Bytes(hashSeed, b) % textSlots
 	slots := [2]*atomic.Pointer[text]{&t.slots[at], &t.slots[at^1]}

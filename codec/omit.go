@@ -6,12 +6,12 @@ import (
 	"github.com/larder-dev/larder/internal/msgpack"
 )
 
-// protoManagedFields is the number of the field managedFields in a metav1.ObjectMeta message.
+// protoManagedFields is the field number of managedFields in a metav1.ObjectMeta message.
 const protoManagedFields = 17
 
-// OmitManagedFields returns a payload without metadata.managedFields. They take two fifths of the time of decoding an
-// object, and few printers show them. c must be a codec of View. JSON of a typed object, and a malformed payload, are
-// returned unchanged.
+// OmitManagedFields returns a payload without metadata.managedFields. Decoding them takes two fifths of an object's
+// decoding time, and few printers show them. c must be a codec of View. Typed objects in JSON and malformed payloads
+// are returned unchanged.
 func OmitManagedFields(c Codec, encoding string, payload []byte) []byte {
 	v, ok := c.(*viewCodec)
 	switch {
@@ -32,7 +32,6 @@ func OmitManagedFields(c Codec, encoding string, payload []byte) []byte {
 	return payload
 }
 
-// omitFromMap returns an unstructured object in msgpack without its metadata.managedFields.
 func omitFromMap(payload []byte) []byte {
 	r := msgpack.NewReader(payload)
 	if !r.Enter("metadata") || !r.IsMap() {
@@ -57,8 +56,8 @@ func omitFromMap(payload []byte) []byte {
 	return payload
 }
 
-// omitFromMessage appends the fields of a message to out, its metadata without managedFields. It returns false if the
-// message is malformed.
+// omitFromMessage appends msg to out without the managedFields in its field number metadata. It returns false if msg is
+// malformed.
 func omitFromMessage(out, msg []byte, metadata protowire.Number) ([]byte, bool) {
 	for len(msg) > 0 {
 		number, value, rest, ok := cutField(msg)

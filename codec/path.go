@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// FieldPath leads from a Go struct to a string, a boolean or an integer in it.
+// FieldPath is a path from a Go struct to a string, boolean or integer field.
 type FieldPath struct {
 	steps []fieldStep
 	kind  reflect.Kind
@@ -17,12 +17,12 @@ type FieldPath struct {
 
 type fieldStep struct {
 	index    int              // index of the Go struct's field
-	number   protowire.Number // number of the protobuf message's field; 0 if it has none
-	optional bool             // the field is a pointer, which may be nil
+	number   protowire.Number // field number in the protobuf message; 0 for none
+	optional bool             // true for a pointer field
 }
 
-// NewFieldPath returns the FieldPath along JSON names in the Go type t; nil if they do not lead to a string, a boolean
-// or an integer.
+// NewFieldPath returns the FieldPath along JSON names in the Go type t, or nil if no string, boolean or integer has
+// that path.
 func NewFieldPath(t reflect.Type, names []string) *FieldPath {
 	p := &FieldPath{}
 	for _, name := range names {
@@ -41,7 +41,7 @@ func NewFieldPath(t reflect.Type, names []string) *FieldPath {
 	return nil
 }
 
-// enter appends to p the steps that lead to the field of that name in t, and returns the field's type.
+// enter appends to p the steps to the field with a JSON name in t, and returns the field's type.
 func (p *FieldPath) enter(t reflect.Type, name string) reflect.Type {
 	if t.Kind() != reflect.Struct || marshalsItself(t) {
 		return nil
@@ -78,8 +78,8 @@ func (p *FieldPath) step(f reflect.StructField) reflect.Type {
 	return t
 }
 
-// protobufNumber returns the number of a field in its message, or 0. It ignores "rep" in the tag, which even the string
-// corev1.PodStatus.QOSClass has.
+// protobufNumber returns the protobuf number of a Go field, or 0. It ignores "rep" in the tag, which the generator also
+// writes for some strings, such as corev1.PodStatus.QOSClass.
 func protobufNumber(f reflect.StructField) protowire.Number {
 	tag := strings.Split(f.Tag.Get("protobuf"), ",")
 	if len(tag) < 2 {
@@ -92,12 +92,12 @@ func protobufNumber(f reflect.StructField) protowire.Number {
 	return protowire.Number(n)
 }
 
-// marshalsItself reports whether t has its own JSON method, so that its fields do not determine its JSON.
+// marshalsItself reports whether t has its own JSON method, so that its Go fields do not determine its JSON.
 func marshalsItself(t reflect.Type) bool {
 	return reflect.PointerTo(t).Implements(reflect.TypeFor[json.Marshaler]())
 }
 
-// Text returns the value to which the path leads in v, as text; "" if there is none.
+// Text returns the text of the field in the struct v, or "" if a pointer on the path is nil.
 func (p *FieldPath) Text(v reflect.Value) string {
 	for _, s := range p.steps {
 		v = v.Field(s.index)

@@ -8,37 +8,37 @@ import (
 	"github.com/larder-dev/larder/internal/msgpack"
 )
 
-// Peeker is a codec that reads labels and fields of an object from its payload without decoding it. The result is the
-// same as after decoding. If a payload is unusual, for example if a field occurs twice, known is false and the caller
-// has to decode it.
+// Peeker is a codec that reads labels and fields of an object from its payload, with the result that decoding would
+// give. If a payload is unusual, for example if a field occurs twice, known is false and the caller has to decode the
+// payload.
 type Peeker interface {
-	// Labels returns the labels of the object. It overwrites dst and grows it if needed. If a name occurs twice, the last
-	// one is valid. The labels share memory with payload. known is false if the payload has to be decoded.
+	// Labels returns the labels of an object, as slices of payload. It overwrites dst and grows it if needed. If a label's
+	// name occurs twice, the last value is valid.
 	Labels(dst []Label, encoding string, payload []byte) (labels []Label, known bool)
-	// Field returns the field at a path of JSON names; nil if payloads have to be decoded to read it, as for numbers of
-	// typed objects.
+	// Field returns the field at a path of JSON names. It returns nil if only decoding can read the field, as for numbers
+	// of typed objects.
 	Field(path []string) Field
 }
 
-// Label is the name and value of a label, as slices of the payload.
+// Label is a label of an object; Name and Value are slices of a payload.
 type Label struct{ Name, Value []byte }
 
-// Field reads one field, at a fixed path, from the payloads of one codec.
+// Field reads one field of objects from the payloads of one codec.
 type Field interface {
-	// Is reports whether the text of the field equals want. The text is that of FieldPath.Text, or of PlainText for an
-	// unstructured object; it is "" if an object lacks the field. known is false if the payload has to be decoded.
+	// Is reports whether the text of the field equals want. The text of a typed object's field is FieldPath.Text, and
+	// PlainText for an unstructured object; it is "" for an absent field. known is false if the caller has to decode the
+	// payload.
 	Is(encoding string, payload []byte, want string) (is, known bool)
 }
 
-// Field numbers in the messages of a metav1.ObjectMeta and of a map's entry.
+// Protobuf field numbers of labels in metav1.ObjectMeta, and of the key and value in a map's entry.
 const (
 	protoLabels   = 11
 	protoMapKey   = 1
 	protoMapValue = 2
 )
 
-// cutField splits a message after its first field. It returns the field's number, its value if that is of bytes, and
-// the rest.
+// cutField splits a message after its first field. value is nil unless the field is length-delimited.
 func cutField(msg []byte) (number protowire.Number, value, rest []byte, ok bool) {
 	number, wire, encoded, rest, ok := cutEncoded(msg)
 	if ok && wire == protowire.BytesType {
@@ -47,7 +47,7 @@ func cutField(msg []byte) (number protowire.Number, value, rest []byte, ok bool)
 	return number, value, rest, ok
 }
 
-// cutEncoded splits a message after its first field. It returns the field's number, its encoded value, and the rest.
+// cutEncoded splits a message after its first field. value is the encoded value without its tag.
 func cutEncoded(msg []byte) (number protowire.Number, wire protowire.Type, value, rest []byte, ok bool) {
 	number, wire, n := protowire.ConsumeTag(msg)
 	if n < 0 {
@@ -60,8 +60,8 @@ func cutEncoded(msg []byte) (number protowire.Number, wire protowire.Type, value
 	return number, wire, msg[n : n+size], msg[n+size:], true
 }
 
-// onlyField returns the value of the field of that number in a message; nil if there is none. ok is false if the
-// message is malformed, or if the field occurs twice or is not of bytes.
+// onlyField returns the length-delimited value of a field in a message, or nil if the field is absent. ok is false if
+// the message is malformed, or if the field occurs twice or has another wire type.
 func onlyField(msg []byte, number protowire.Number) (found []byte, ok bool) {
 	for len(msg) > 0 {
 		at, value, rest, ok := cutField(msg)
@@ -76,7 +76,6 @@ func onlyField(msg []byte, number protowire.Number) (found []byte, ok bool) {
 	return found, true
 }
 
-// Labels implements Peeker. It reads the labels of the metav1.ObjectMeta in the message.
 func (c *protobufCodec) Labels(dst []Label, encoding string, payload []byte) (labels []Label, known bool) {
 	_, _, msg, ok := cutMessage(payload)
 	if encoding != EncodingProtobuf || c.metadata == 0 || !ok {
@@ -85,7 +84,7 @@ func (c *protobufCodec) Labels(dst []Label, encoding string, payload []byte) (la
 	return protobufLabels(dst[:0], msg, c.metadata)
 }
 
-// protobufLabels appends the labels of an object whose ObjectMeta is the field of that number.
+// protobufLabels appends the labels of an object. metadata is the field number of the ObjectMeta in msg.
 func protobufLabels(dst []Label, msg []byte, metadata protowire.Number) (labels []Label, known bool) {
 	rest, ok := onlyField(msg, metadata)
 	if !ok {
@@ -110,10 +109,10 @@ func protobufLabels(dst []Label, msg []byte, metadata protowire.Number) (labels 
 	return dst, true
 }
 
-// protobufField is the path to a string in a message: the field numbers of its steps.
+// protobufField is the path to a string in a message, as field numbers.
 type protobufField []protowire.Number
 
-// Field implements Peeker. It supports strings: selectors rarely use other fields, and numbers have several encodings.
+// Field supports only strings: selectors rarely use other fields, and numbers have several encodings.
 func (c *protobufCodec) Field(path []string) Field {
 	p := NewFieldPath(c.typ, path)
 	if p == nil || p.kind != reflect.String {
@@ -129,7 +128,6 @@ func (c *protobufCodec) Field(path []string) Field {
 	return f
 }
 
-// Is implements Field. A message without one of the fields has the text "".
 func (f protobufField) Is(encoding string, payload []byte, want string) (is, known bool) {
 	_, _, msg, ok := cutMessage(payload)
 	if encoding != EncodingProtobuf || !ok {
@@ -143,8 +141,8 @@ func (f protobufField) Is(encoding string, payload []byte, want string) (is, kno
 	return string(msg) == want, true
 }
 
-// Labels implements Peeker. Like Unstructured.GetLabels it reads null as "", and returns no labels at all if a value
-// has another type than string.
+// Labels reads a null value as "", and returns no labels at all if a value is not a string, as Unstructured.GetLabels
+// does.
 func (c *unstructuredCodec) Labels(dst []Label, encoding string, payload []byte) (labels []Label, known bool) {
 	dst = dst[:0]
 	if typed, message := c.kinds.ofPayload(encoding, payload); typed != nil {
@@ -173,16 +171,14 @@ func (c *unstructuredCodec) Labels(dst []Label, encoding string, payload []byte)
 	return dst, r.Err == nil
 }
 
-// msgpackField is the path to a field of an unstructured object in msgpack.
 type msgpackField struct {
 	c    *unstructuredCodec
 	path []string
 }
 
-// Field implements Peeker. It never returns nil: any path is valid for unstructured objects.
+// Field never returns nil, because any path is valid for unstructured objects.
 func (c *unstructuredCodec) Field(path []string) Field { return msgpackField{c, path} }
 
-// Is implements Field. It follows the path through the maps of the payload.
 func (f msgpackField) Is(encoding string, payload []byte, want string) (is, known bool) {
 	if encoding != EncodingMsgpack || isTypedPayload(payload) {
 		return false, false
@@ -206,8 +202,8 @@ func (f msgpackField) Is(encoding string, payload []byte, want string) (is, know
 	return is, r.Err == nil
 }
 
-// Labels implements Peeker, for payloads of typed objects too: their labels are the same in unstructured form. The text
-// of their fields may differ, so fields are read from msgpack payloads only.
+// Labels also reads payloads of typed objects, whose labels are the same in unstructured form. viewCodec reads other
+// fields only from msgpack, because a typed field's text may differ from the unstructured one.
 func (c *viewCodec) Labels(dst []Label, encoding string, payload []byte) (labels []Label, known bool) {
 	if encoding == EncodingMsgpack {
 		return c.unstructuredCodec.Labels(dst, encoding, payload)

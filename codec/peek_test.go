@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 )
 
-// comparePeek compares the labels and fields that are read from a payload with those of the decoded object.
+// comparePeek compares the labels and fields that a Peeker reads from a payload with those of the decoded object.
 func comparePeek(t testing.TB, c Codec, payload []byte, paths []string, mustKnow bool) {
 	t.Helper()
 	peeker := c.(Peeker)
@@ -63,7 +63,7 @@ func compareLabels(t testing.TB, obj runtime.Object, found []Label, known, mustK
 	}
 }
 
-// fieldText returns the text of a field; has is false if objects of that type cannot have it.
+// fieldText returns the text of a field; has is false if the Go type of obj lacks the field.
 func fieldText(obj runtime.Object, path []string) (text string, has bool) {
 	if u, ok := obj.(*unstructured.Unstructured); ok {
 		v, _, _ := unstructured.NestedFieldNoCopy(u.Object, path...)
@@ -131,7 +131,7 @@ func TestPeekGenerated(t *testing.T) {
 			comparePeek(t, c, data, paths, true)
 			m, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
 			if err != nil {
-				continue // a number that JSON does not have
+				continue // JSON cannot represent the number
 			}
 			u := &unstructured.Unstructured{Object: m}
 			if data, err = Unstructured().Append(nil, u); err != nil {
@@ -142,7 +142,6 @@ func TestPeekGenerated(t *testing.T) {
 	}
 }
 
-// isText reports whether a path leads to a string of a typed object, or the codec is for unstructured objects.
 func isText(c Codec, path string) bool {
 	typed, ok := c.(*protobufCodec)
 	if !ok {
@@ -152,7 +151,7 @@ func isText(c Codec, path string) bool {
 	return p != nil && p.kind == reflect.String
 }
 
-// TestPeekOddLabels checks that unusual labels of unstructured objects are read as GetLabels reads them.
+// TestPeekOddLabels checks that Peeker.Labels reads malformed labels as Unstructured.GetLabels does.
 func TestPeekOddLabels(t *testing.T) {
 	for _, metadata := range []any{
 		nil, "text", []any{}, map[string]any(nil), map[string]any{}, map[string]any{"labels": nil},

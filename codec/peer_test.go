@@ -17,7 +17,7 @@ import (
 	"github.com/larder-dev/larder/internal/msgpack"
 )
 
-// peerValue encodes v with a third-party msgpack package, as Larder did before it had its own writer.
+// peerValue encodes v with a third-party msgpack package, which wrote the payloads of early versions.
 func peerValue(e *peer.Encoder, v any) error {
 	switch v := v.(type) {
 	case map[string]any:
@@ -65,7 +65,6 @@ func TestWriterWritesWhatTheMsgpackPackageDoes(t *testing.T) {
 	})
 }
 
-// TestWriterAndReaderAtTheBoundsOfForms checks every length at which another msgpack form begins.
 func TestWriterAndReaderAtTheBoundsOfForms(t *testing.T) {
 	t.Parallel()
 	var sizes []int
@@ -103,8 +102,7 @@ func peerName(i int) string {
 	return string([]byte{byte(i), byte(i >> 8), byte(i >> 16)})
 }
 
-// TestReaderReadsLongForms checks that the reader, like the msgpack package, accepts longer forms than the shortest
-// one.
+// TestReaderReadsLongForms checks that the msgpack reader accepts integers and lengths in longer forms than necessary.
 func TestReaderReadsLongForms(t *testing.T) {
 	for data, want := range map[string]any{
 		"\xcc\x05": int64(5), "\xcd\x00\x05": int64(5), "\xce\x00\x00\x00\x05": int64(5),
@@ -122,7 +120,6 @@ func TestReaderReadsLongForms(t *testing.T) {
 	}
 }
 
-// TestSkipEndsWhereTheValueDoes checks that Skip and decoding end at the same byte.
 func TestSkipEndsWhereTheValueDoes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		data := peerBytes(t, jsonValue(3).Draw(t, "value"))

@@ -19,10 +19,9 @@ import (
 	"github.com/larder-dev/larder/internal/msgpack"
 )
 
-// protobufVersion is part of the fingerprint. Raise it when the form of the payload changes.
+// protobufVersion is part of the fingerprint. Raise it when the form of protobuf payloads changes.
 const protobufVersion = 1
 
-// protobufMessage has the methods that go-to-protobuf generates.
 type protobufMessage interface {
 	runtime.Object
 	Size() int
@@ -30,20 +29,20 @@ type protobufMessage interface {
 	Unmarshal(data []byte) error
 }
 
-// protobufCodec writes
+// protobufCodec writes payloads of three parts. Protobuf messages have no TypeMeta, and the decoded object needs it.
 //
-//	uvarint, apiVersion    protobuf messages have no TypeMeta, and an object must
-//	uvarint, kind          be decoded with it if it had one
+//	uvarint, apiVersion
+//	uvarint, kind
 //	message                to the end
 type protobufCodec struct {
 	typ reflect.Type
-	// fingerprint and nested are computed on demand, since they visit the whole type. nested reports whether a value of it
-	// can hold a runtime.RawExtension.
+	// fingerprint and nested are computed on demand, since they visit the whole type. nested reports whether a value of
+	// the type can hold a runtime.RawExtension.
 	fingerprint func() string
 	nested      func() bool
-	// metadata is the number of the message's field that is a metav1.ObjectMeta; 0 if there is none.
+	// metadata is the protobuf number of the field of type metav1.ObjectMeta; 0 for none.
 	metadata protowire.Number
-	// last is the apiVersion and kind of the last decoded object, which the next one nearly always shares.
+	// last is the TypeMeta of the last decoded object, which the next object nearly always shares.
 	last atomic.Pointer[metav1.TypeMeta]
 }
 
@@ -70,8 +69,8 @@ func metadataNumber(t reflect.Type) protowire.Number {
 	return protowire.Number(n)
 }
 
-// generatesProtobuf reports whether *t has its own protobuf methods. A type without them may have those of an embedded
-// metav1.ObjectMeta, which would silently drop every other field. So each field must have the generator's tag.
+// generatesProtobuf reports whether *t has its own protobuf methods. A type without them may promote those of an
+// embedded metav1.ObjectMeta, which would silently drop every other field. So each field must have the generator's tag.
 func generatesProtobuf(t reflect.Type) bool {
 	if !reflect.PointerTo(t).Implements(reflect.TypeFor[protobufMessage]()) {
 		return false
@@ -110,7 +109,7 @@ func (c *protobufCodec) Append(dst []byte, obj runtime.Object) ([]byte, error) {
 		return dst, fmt.Errorf("encode %T: %w", obj, err)
 	}
 	if n != size {
-		// The object's Size method is wrong, or the object was changed meanwhile.
+		// The object's Size method is wrong, or another goroutine changed the object meanwhile.
 		return dst, fmt.Errorf("encode %T: %d bytes written where %d were announced", obj, n, size)
 	}
 	return out, nil
@@ -145,7 +144,6 @@ func (c *protobufCodec) unmarshal(message []byte) (m protobufMessage, err error)
 	return m, unmarshal(c.typ, func() error { return m.Unmarshal(message) })
 }
 
-// typeMeta returns a TypeMeta with copies of apiVersion and kind. It reuses the previous one if that is equal.
 func (c *protobufCodec) typeMeta(apiVersion, kind []byte) *metav1.TypeMeta {
 	last := c.last.Load()
 	if last == nil || last.APIVersion != string(apiVersion) || last.Kind != string(kind) {
@@ -155,7 +153,7 @@ func (c *protobufCodec) typeMeta(apiVersion, kind []byte) *metav1.TypeMeta {
 	return last
 }
 
-// decodeEncoding decodes a payload that was written while the type had no generated protobuf.
+// decodeEncoding also decodes msgpack, which an earlier build wrote if the type had no generated protobuf then.
 func (c *protobufCodec) decodeEncoding(encoding string, data []byte) (runtime.Object, error) {
 	if encoding == EncodingMsgpack {
 		return decodeTyped(c.typ, data)
@@ -181,7 +179,7 @@ func setTypeMeta(obj runtime.Object, apiVersion, kind string) {
 	k.SetGroupVersionKind(schema.FromAPIVersionAndKind(apiVersion, kind))
 }
 
-// cutMessage splits a payload. The results are slices of data.
+// cutMessage splits a payload of protobufCodec. The results are slices of data.
 func cutMessage(data []byte) (apiVersion, kind, message []byte, ok bool) {
 	apiVersion, n := protowire.ConsumeBytes(data)
 	if n < 0 {
@@ -194,8 +192,8 @@ func cutMessage(data []byte) (apiVersion, kind, message []byte, ok bool) {
 	return apiVersion, kind, data[n+m:], true
 }
 
-// Message returns the protobuf message in a payload of EncodingProtobuf, as an API server sends it in a list: a slice
-// of the payload, at its end. Its error wraps entry.ErrDamaged.
+// Message returns the protobuf message in a payload of EncodingProtobuf, as an API server sends it in a list. The
+// message is a slice of the payload, at its end. The error wraps entry.ErrDamaged.
 func Message(payload []byte) ([]byte, error) {
 	_, _, message, ok := cutMessage(payload)
 	if !ok {

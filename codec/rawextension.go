@@ -6,11 +6,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// A runtime.RawExtension holds an object either as the server's bytes, or decoded. The generated protobuf methods write
-// only the bytes, and silently lose a decoded object. So objects of the few types that can hold one (ten in k8s.io/api)
-// are checked before they are written.
+// A runtime.RawExtension holds an object either as the server's bytes, or decoded. Generated protobuf methods write
+// only the bytes, and silently lose a decoded object. So protobufCodec checks objects of the few types that can hold a
+// RawExtension (ten in k8s.io/api).
 
-// holdsRawExtension reports whether a value of type t can hold a runtime.RawExtension.
 func holdsRawExtension(t reflect.Type) bool {
 	return searchRawExtension(t, map[reflect.Type]bool{})
 }

@@ -19,26 +19,25 @@ import (
 	"github.com/larder-dev/larder/internal/msgpack"
 )
 
-// Sent makes the objects of one collection from an API server's answers, without decoding them. It is safe for
-// concurrent use.
+// Sent makes entry.Undecoded objects of one collection from an API server's answers. It is safe for concurrent use.
 //
 // The objects decode to the same objects as with client-go's decoders, with two exceptions. A typed object has no
 // apiVersion and kind; with client-go that depends on its encoding. Metadata have the example's apiVersion and kind, as
 // with controller-runtime.
 //
-// Some objects have to be decoded at once. If that fails, and the object's name is known, the result is an undecodable
-// object (entry.Undecoded.Err), so that the reader of a list can continue with the other items. Otherwise it is an
-// error.
+// Sent has to decode some objects at once. If that fails, and the object's name is known, the result is an undecodable
+// object (entry.Undecoded.Err), so that the reader of a list can continue with the other items. Otherwise Sent returns
+// the error.
 type Sent struct {
 	codec  Codec
 	kind   entry.UndecodedKind
 	labels bool
-	// as is the apiVersion and kind with which metadata are stored; empty to store those that the server sent.
+	// as is the apiVersion and kind with which metadata are stored. If as is empty, the server's are stored.
 	as metav1.TypeMeta
 }
 
-// NewSent returns a Sent for objects of the type of example. It returns nil if c is not of this package: then only the
-// codec itself can make payloads. labels is true if the labels of objects are needed before they are decoded.
+// NewSent returns a Sent for objects of the type of example. It returns nil if c is not a codec of this package, since
+// only c can make its payloads. labels is true if the caller needs the labels of undecoded objects.
 func NewSent(c Codec, example runtime.Object, labels bool) *Sent {
 	switch c.(type) {
 	case *protobufCodec, *msgpackCodec, *unstructuredCodec:
@@ -56,19 +55,19 @@ func NewSent(c Codec, example runtime.Object, labels bool) *Sent {
 	return s
 }
 
-// Takes reports whether contents with this entry.Attributes.Schema lack no field of the codec's Go type.
+// Takes reports whether stored objects with this entry.Attributes.Schema lack no field of the codec's Go type.
 func (s *Sent) Takes(schema string) bool { return schema == s.codec.Fingerprint() || AsSent(schema) }
 
-// ReadsProtobuf reports whether protobuf of objects like example, which name their kind, can be stored unchanged.
+// ReadsProtobuf reports whether a server's protobuf of the kind of example can be stored unchanged. example must have
+// its apiVersion and kind.
 func (s *Sent) ReadsProtobuf(example runtime.Object) bool {
 	apiVersion, kind := example.GetObjectKind().GroupVersionKind().ToAPIVersionAndKind()
 	return s.protobuf(metav1.TypeMeta{APIVersion: apiVersion, Kind: kind}) != nil
 }
 
-// metadataKind is the kind in a server's metadata.
 const metadataKind = "PartialObjectMetadata"
 
-// named returns the apiVersion and kind to store for an object. of is the apiVersion and kind in the server's answer.
+// named returns the apiVersion and kind to store for an object. of is the TypeMeta in the server's answer.
 func (s *Sent) named(of metav1.TypeMeta) metav1.TypeMeta {
 	if s.as.Kind != "" && of.Kind == metadataKind {
 		return s.as
@@ -76,9 +75,9 @@ func (s *Sent) named(of metav1.TypeMeta) metav1.TypeMeta {
 	return of
 }
 
-// expectedKind returns the kind of objects like example. That is example's kind, or the name of its Go type if that has
+// expectedKind returns the kind of objects like example: example's kind, or the name of its Go type if the type has
 // generated protobuf, as all of Kubernetes' own types do. It returns "" for other types, since a scheme can give them
-// any kind. So it does for metadata: some aggregated APIs answer a request for metadata with whole objects, and
+// any kind. It also returns "" for metadata: some aggregated APIs answer a request for metadata with whole objects, and
 // client-go accepts them.
 func expectedKind(c Codec, example runtime.Object) string {
 	if kind := example.GetObjectKind().GroupVersionKind().Kind; kind != "" {
@@ -91,11 +90,10 @@ func expectedKind(c Codec, example runtime.Object) string {
 	return ""
 }
 
-// errNoProtobuf is the error for a message of a kind of which the codec reads no protobuf.
 var errNoProtobuf = errors.New("the server sent protobuf, and the codec reads none of this kind: have the client " +
 	"ask for JSON (rest.Config.ContentType), or use a codec that does")
 
-// protobuf returns the codec of messages of a kind; nil if the codec reads none.
+// protobuf returns the codec for protobuf messages of a kind, or nil if Sent cannot store them.
 func (s *Sent) protobuf(of metav1.TypeMeta) *protobufCodec {
 	switch c := s.codec.(type) {
 	case *protobufCodec:
@@ -108,8 +106,8 @@ func (s *Sent) protobuf(of metav1.TypeMeta) *protobufCodec {
 	return nil
 }
 
-// Protobuf returns the object in a message, which it copies. of is the server's apiVersion and kind. It fails if the
-// codec reads no protobuf of that kind.
+// Protobuf returns the object in a protobuf message. The object has a copy of the message. of is the server's TypeMeta.
+// Protobuf fails if the codec reads no protobuf of that kind.
 func (s *Sent) Protobuf(message []byte, of metav1.TypeMeta) (*entry.Undecoded, error) {
 	of = s.named(of)
 	kept := s.as // apiVersion and kind in the payload; empty for a typed object
@@ -120,7 +118,8 @@ func (s *Sent) Protobuf(message []byte, of metav1.TypeMeta) (*entry.Undecoded, e
 	if typed == nil || typed.metadata == 0 {
 		return nil, fmt.Errorf("%w: %q", errNoProtobuf, of.Kind)
 	}
-	payload := make([]byte, 0, len(message)+len(kept.APIVersion)+len(kept.Kind)+2) // 2: one length byte for each
+	// 2: one length byte for apiVersion, and one for kind
+	payload := make([]byte, 0, len(message)+len(kept.APIVersion)+len(kept.Kind)+2)
 	payload = protowire.AppendString(protowire.AppendString(payload, kept.APIVersion), kept.Kind)
 	payload = append(payload, message...)
 	return s.from(EncodingProtobuf, payload, of, func() (metav1.ObjectMeta, bool) {
@@ -128,14 +127,14 @@ func (s *Sent) Protobuf(message []byte, of metav1.TypeMeta) (*entry.Undecoded, e
 	})
 }
 
-// JSON returns the object in text, which it copies. If the payload must be protobuf, the object is decoded. of is the
-// apiVersion and kind of an object that lacks both, as the items of some lists do.
+// JSON returns the object in text, which it copies. It decodes the object if the codec's payloads must be protobuf. of
+// is the TypeMeta of an object without apiVersion and kind, such as the items of some lists.
 func (s *Sent) JSON(text []byte, of metav1.TypeMeta) (*entry.Undecoded, error) {
 	switch s.codec.(type) {
 	case *unstructuredCodec:
 		return s.unstructured(text, of)
 	case *protobufCodec:
-		return s.unusual(text, of) // the payload must be protobuf
+		return s.unusual(text, of)
 	}
 	payload, own, m, err := typedJSON(text)
 	if errors.Is(err, errUnusual) {
@@ -155,8 +154,8 @@ func (s *Sent) JSON(text []byte, of metav1.TypeMeta) (*entry.Undecoded, error) {
 	return entry.NewUndecodable(&s.kind, of, m, u.Err()), nil
 }
 
-// from returns the undecoded object that has this payload. read returns the object's metadata, or false if they can
-// only be read by decoding the object.
+// from returns an undecoded object with the payload. read returns the object's metadata, or false if they can only be
+// read by decoding the object.
 func (s *Sent) from(
 	encoding string, payload []byte, of metav1.TypeMeta, read func() (metav1.ObjectMeta, bool),
 ) (*entry.Undecoded, error) {
@@ -211,7 +210,7 @@ func metaOf(obj runtime.Object) (metav1.ObjectMeta, error) {
 	}, nil
 }
 
-// Field numbers in the message of a metav1.ObjectMeta.
+// Protobuf field numbers in metav1.ObjectMeta.
 const (
 	protoName            = 1
 	protoNamespace       = 3
@@ -219,7 +218,7 @@ const (
 	protoResourceVersion = 6
 )
 
-// messageMeta reads the metadata of an object from msg, its message. metadata is the number of the field with the
+// messageMeta reads the metadata of an object from its protobuf message msg. metadata is the field number of the
 // ObjectMeta. known is false if the metadata can only be read by decoding the object.
 func messageMeta(msg []byte, metadata protowire.Number) (m metav1.ObjectMeta, known bool) {
 	rest, ok := onlyField(msg, metadata)
@@ -249,7 +248,7 @@ func messageMeta(msg []byte, metadata protowire.Number) (m metav1.ObjectMeta, kn
 	return m, ok
 }
 
-// unstructured returns the object in text, with the payload that the codec of Unstructured would write.
+// unstructured returns the object in the JSON text, with the payload that the codec Unstructured would write.
 func (s *Sent) unstructured(text []byte, of metav1.TypeMeta) (*entry.Undecoded, error) {
 	payload := make([]byte, 0, len(text)*7/8)
 	err := transcode(text, func(t *transcoder) (err error) {
@@ -267,8 +266,8 @@ func (s *Sent) unstructured(text []byte, of metav1.TypeMeta) (*entry.Undecoded, 
 	return s.from(EncodingMsgpack, payload, own, func() (metav1.ObjectMeta, bool) { return m, true })
 }
 
-// mapMeta reads the metadata of an unstructured object from its payload, as the methods of Unstructured do: values of
-// other types than string are empty.
+// mapMeta reads the metadata of an unstructured object from its msgpack payload. Values that are not strings are read
+// as empty, as by the methods of Unstructured.
 func mapMeta(payload []byte) (of metav1.TypeMeta, m metav1.ObjectMeta) {
 	eachText(msgpack.NewReader(payload), func(name string, text []byte) {
 		switch name {
@@ -297,7 +296,7 @@ func mapMeta(payload []byte) (of metav1.TypeMeta, m metav1.ObjectMeta) {
 	return of, m
 }
 
-// eachText calls fn for the members of a map that are strings.
+// eachText calls fn for the members of a map whose values are strings.
 func eachText(r msgpack.Reader, fn func(name string, text []byte)) {
 	if !r.IsMap() {
 		return
@@ -312,8 +311,8 @@ func eachText(r msgpack.Reader, fn func(name string, text []byte)) {
 	}
 }
 
-// unusual returns the object in text by decoding it and encoding it again. of is the apiVersion and kind of an object
-// that lacks both.
+// unusual makes a payload from JSON text by decoding the object and encoding it. of is the TypeMeta of an object
+// without apiVersion and kind.
 func (s *Sent) unusual(text []byte, of metav1.TypeMeta) (*entry.Undecoded, error) {
 	obj, of, err := s.decodeJSON(text, of)
 	var payload []byte
@@ -344,7 +343,7 @@ func (s *Sent) unusual(text []byte, of metav1.TypeMeta) (*entry.Undecoded, error
 	return u, nil
 }
 
-// decodeJSON returns the object in text, and its apiVersion and kind. If text lacks both, it returns of.
+// decodeJSON returns the object in text, and its TypeMeta, or of if text has neither apiVersion nor kind.
 func (s *Sent) decodeJSON(text []byte, of metav1.TypeMeta) (runtime.Object, metav1.TypeMeta, error) {
 	if s.kind.Type != reflect.TypeFor[*unstructured.Unstructured]() {
 		obj, err := unmarshalJSON(s.kind.Type.Elem(), text)
@@ -378,8 +377,8 @@ func (s *Sent) decodeJSON(text []byte, of metav1.TypeMeta) (runtime.Object, meta
 	return u, metav1.TypeMeta{Kind: u.GetKind(), APIVersion: u.GetAPIVersion()}, nil
 }
 
-// headOf reads the kind and metadata of an object from its JSON, without its Go type. ok is false if it has no readable
-// name.
+// headOf reads the kind and metadata of an object from its JSON, without its Go type. ok is false if the name is
+// unreadable.
 func headOf(text []byte) (of metav1.TypeMeta, m metav1.ObjectMeta, ok bool) {
 	head, _, err := entry.ReadMetadata(text)
 	if err != nil || head.Name == "" {

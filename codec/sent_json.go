@@ -10,8 +10,8 @@ import (
 	"github.com/larder-dev/larder/internal/msgpack"
 )
 
-// typedJSON returns the payload of a typed object whose JSON is text. The payload lacks apiVersion and kind, which are
-// returned as of; m is the object's metadata. It fails with errUnusual if the object must be decoded.
+// typedJSON returns the msgpack payload of a typed object whose JSON is text. The payload lacks apiVersion and kind,
+// which are returned as of; m is the object's metadata. It fails with errUnusual if the caller must decode the object.
 func typedJSON(text []byte) (payload []byte, of metav1.TypeMeta, m metav1.ObjectMeta, err error) {
 	err = transcode(text, func(t *transcoder) error {
 		if _, err := t.sorted(0); err != nil {
@@ -29,8 +29,8 @@ func typedJSON(text []byte) (payload []byte, of metav1.TypeMeta, m metav1.Object
 	return payload, of, m, err
 }
 
-// complete adds the apiVersion and kind to an unstructured object that lacks both. It fails with errUnusual if the
-// object has only one of them, or an empty kind.
+// complete adds apiVersion and kind to an unstructured object that lacks both fields. It fails with errUnusual if the
+// object lacks only one of the two, or has an empty kind.
 func (t *transcoder) complete(of metav1.TypeMeta) error {
 	kind, hasKind := t.member(0, "kind")
 	if hasKind {
@@ -47,7 +47,7 @@ func (t *transcoder) complete(of metav1.TypeMeta) error {
 	return nil
 }
 
-// member returns the token of the value that has that name in an object.
+// member returns the index of the value token of an object's member.
 func (t *transcoder) member(object int, name string) (value int, found bool) {
 	if t.tokens[object].kind != '{' {
 		return 0, false
@@ -62,7 +62,7 @@ func (t *transcoder) member(object int, name string) (value int, found bool) {
 	return 0, false
 }
 
-// meta reads the metadata of the object. It fails if one of the fields that it reads is not a string, or occurs twice.
+// meta reads the object's metadata into m. It fails if one of the fields in m is not a string, or occurs twice.
 func (t *transcoder) meta(m *metav1.ObjectMeta) error {
 	metadata, found := t.member(0, "metadata")
 	if !found {
@@ -79,7 +79,8 @@ func (t *transcoder) meta(m *metav1.ObjectMeta) error {
 	})
 }
 
-// texts reads the members with these names from an object. It fails with errUnusual if one of them is not a string.
+// texts reads string members of an object into the pointers of members. It fails with errUnusual if one of the values
+// is not a string.
 func (t *transcoder) texts(object int, members map[string]*string) error {
 	for name, to := range members {
 		at, found := t.member(object, name)
@@ -98,7 +99,7 @@ func (t *transcoder) texts(object int, members map[string]*string) error {
 	return nil
 }
 
-// without returns the JSON text of an object, without the members that have one of the names.
+// without returns the JSON text of an object without the members with these names.
 func (t *transcoder) without(object int, names ...string) []byte {
 	out := append(make([]byte, 0, len(t.source)), '{')
 	at := object + 1
@@ -119,18 +120,16 @@ next:
 	return append(out, '}')
 }
 
-// ErrNoKind: the server sent an unstructured object without apiVersion and kind, and its list does not have them
-// either.
+// ErrNoKind means that neither an unstructured object nor its list has an apiVersion and kind.
 var ErrNoKind = errors.New("the server sent an object without apiVersion and kind, so it cannot be told what it is")
 
-// Errors of objects that cannot be made from the server's answer.
 var (
 	errMalformed = errors.New("the server sent malformed JSON")
 	errMismatch  = errors.New("the server sent JSON that does not fit the type")
 )
 
-// malformed returns the error for JSON text that cannot be decoded: one that wraps err if the text is valid JSON, and
-// otherwise one that only has the text's length. It does not quote the text.
+// malformed returns the error for JSON text that cannot be decoded. It wraps err if text is valid JSON; otherwise the
+// error has only the length of text. The error never quotes text.
 func malformed(text []byte, err error) error {
 	if json.Valid(text) {
 		return fmt.Errorf("%w: %w", errMismatch, err)

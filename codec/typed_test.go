@@ -19,7 +19,8 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// widget is a custom resource with fields that the conversion to unstructured does not preserve: see msgpackCodec.
+// widget is a custom resource with fields that runtime.DefaultUnstructuredConverter does not preserve (see
+// msgpackCodec).
 type widget struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -33,7 +34,6 @@ type widget struct {
 	*Optional
 }
 
-// Optional is a part of widget.
 type Optional struct {
 	Extra string `json:"extra,omitempty"`
 }
@@ -43,7 +43,7 @@ func (w *widget) DeepCopyObject() runtime.Object {
 	return &c
 }
 
-// bare embeds ObjectMeta and no TypeMeta. So it has ObjectMeta's protobuf methods, which do not know Spec.
+// bare embeds ObjectMeta and no TypeMeta, so it promotes ObjectMeta's protobuf methods, which ignore Spec.
 type bare struct {
 	metav1.ObjectMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
 	Kind              metav1.TypeMeta `json:"kind"`
@@ -61,7 +61,7 @@ func newWidget() *widget {
 		TypeMeta: metav1.TypeMeta{APIVersion: "example.com/v1", Kind: "Widget"},
 		ObjectMeta: metav1.ObjectMeta{Name: "a", ManagedFields: []metav1.ManagedFieldsEntry{{
 			Manager: "m", FieldsType: "FieldsV1",
-			// The keys are in the server's order, by port number, which is not their order as texts.
+			// The keys are in the server's order, by port number, not by text.
 			FieldsV1: fieldsV1(`{"f:ports":{".":{},"k:{\"port\":80}":{},"k:{\"port\":443}":{}}}`),
 		}}},
 		Large:    math.MaxUint64,
@@ -86,14 +86,14 @@ func TestTypedWithoutProtobuf(t *testing.T) {
 	}
 	want := newWidget()
 	got := roundTrip(t, c, want)
-	want.cached = 0 // a private field, which is not encoded
+	want.cached = 0 // unexported fields are not encoded
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %#v\nwant %#v", got, want)
 	}
 }
 
 func TestPromotedProtobufMethodsAreNotUsed(t *testing.T) {
-	var _ protobufMessage = &bare{} // bare has ObjectMeta's protobuf methods, which codecs must not use
+	var _ protobufMessage = &bare{}
 	want := &bare{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: "kept"}
 	c := mustCodec(t, want)
 	if got := roundTrip(t, c, want); c.Name() != "msgpack" || !apiequality.Semantic.DeepEqual(got, want) {
@@ -242,8 +242,7 @@ func TestDecodePayloadRefusesUnknownEncodings(t *testing.T) {
 			}
 		}
 	}
-	// Protobuf payloads are refused by the codec of a type without protobuf methods, and by the codecs of unstructured
-	// objects without a scheme.
+	// Codecs must refuse protobuf if their type has no protobuf methods, or if they have no scheme.
 	for _, c := range []Codec{mustCodec(t, &widget{}), Unstructured(), view} {
 		if _, err := Decode(c, "protobuf", nil); !errors.Is(err, entry.ErrIncompatible) {
 			t.Errorf("%T: %v", c, err)
@@ -269,8 +268,8 @@ func TestViewOfUnstructured(t *testing.T) {
 	}
 }
 
-// TestUnstructuredConverterIsNotFaithful checks the reason why msgpackCodec does not use an unstructured map. If it
-// fails, the converter has become faithful, and the codec can be reconsidered.
+// TestUnstructuredConverterIsNotFaithful checks the reason why msgpackCodec does not use an unstructured map. If the
+// test fails, the converter no longer loses data, and msgpackCodec can use a map.
 func TestUnstructuredConverterIsNotFaithful(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: newWidget().ObjectMeta}
 	m, err := runtime.DefaultUnstructuredConverter.ToUnstructured(pod)

@@ -16,7 +16,7 @@ import (
 	"github.com/larder-dev/larder/internal/msgpack"
 )
 
-// color is a field with a user's faulty methods.
+// color stands for a user's type whose UnmarshalJSON fails or panics.
 type color string
 
 func (c *color) UnmarshalJSON(data []byte) error {
@@ -36,7 +36,6 @@ func (c *color) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// boat is a custom resource.
 type boat struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -53,13 +52,12 @@ type sail struct {
 
 func (b *boat) DeepCopyObject() runtime.Object { c := *b; return &c }
 
-// panicky is a foreign codec that panics.
 type panicky struct{ codec.Codec }
 
 func (panicky) Decode([]byte) (runtime.Object, error) { panic("secret") }
 
-// TestUndecodableNamesTheField checks the error for an object that does not fit the Go type, or whose methods panic: it
-// names the field, wraps ErrIncompatible, and quotes nothing of the object.
+// TestUndecodableNamesTheField checks the error for an object that does not fit the Go type, or whose methods panic.
+// The error names the field, wraps ErrIncompatible, and quotes nothing of the object.
 func TestUndecodableNamesTheField(t *testing.T) {
 	c, err := codec.For(&boat{})
 	if err != nil {
@@ -91,7 +89,6 @@ func TestUndecodableNamesTheField(t *testing.T) {
 	}
 }
 
-// TestUndecodableMessageNamesTheField checks that the error for a protobuf message names the field too.
 func TestUndecodableMessageNamesTheField(t *testing.T) {
 	c, err := codec.For(&corev1.Pod{})
 	if err != nil {
@@ -104,7 +101,7 @@ func TestUndecodableMessageNamesTheField(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The container's field image becomes a fixed32, which consumes its length and the first three bytes.
+	// The test corrupts the field image of a container: as a fixed32 it consumes its length and the first three bytes.
 	at := strings.Index(string(payload), "\x12\x03two")
 	payload[at] = 2<<3 | 5
 	_, err = codec.Decode(c, codec.EncodingProtobuf, payload)
@@ -113,15 +110,14 @@ func TestUndecodableMessageNamesTheField(t *testing.T) {
 	}
 }
 
-// TestSentUndecodable checks that an object that has to be decoded and cannot be still has the server's name, UID,
-// resourceVersion and labels.
+// TestSentUndecodable checks that an undecodable object still has the server's name, UID, resourceVersion and labels.
 func TestSentUndecodable(t *testing.T) {
 	const head = `"metadata":{"name":"a","namespace":"n","uid":"u","resourceVersion":"5","labels":{"l":"m"}}`
 	for name, tt := range map[string]struct {
 		example runtime.Object
 		json    string
 		labels  bool
-		want    string // "" if the object has no readable name
+		want    string // "" for an unreadable name
 	}{
 		"protobuf":     {&corev1.Pod{}, `{` + head + `,"spec":{"priority":"secret"}}`, false, "spec.priority"},
 		"labels":       {&boat{}, `{` + head + `,"spec":{"seats":"secret"}}`, true, "spec.seats"},
@@ -164,7 +160,7 @@ func TestSentUndecodable(t *testing.T) {
 	}
 }
 
-// TestMsgpackReadsMessages checks that a collection in msgpack stores a server's protobuf messages, and decodes them.
+// TestMsgpackReadsMessages checks that a msgpack codec stores a server's protobuf messages, and decodes them.
 func TestMsgpackReadsMessages(t *testing.T) {
 	c, err := codec.ForMsgpack(&corev1.Pod{})
 	if err != nil {

@@ -14,11 +14,12 @@ import (
 	"github.com/larder-dev/larder/internal/msgpack"
 )
 
-// maxDepth is how deep maps and slices may be nested. encoding/json has the same limit, so no server's object is
+// maxDepth is the maximum nesting of maps and slices. encoding/json has the same limit, so no server's object is
 // deeper.
 const maxDepth = 10000
 
-// The msgpack extensions for a nil map and a nil slice, which differ from nil and from empty ones. They have no data.
+// Msgpack extensions for a nil map and a nil slice, which differ from a nil value and from empty ones. They have no
+// data.
 const (
 	extNilMap   = 1
 	extNilSlice = 2
@@ -27,28 +28,26 @@ const (
 var errNotJSON = errors.New(
 	"not a type that unstructured objects hold (string, int64, float64, bool, nil, map[string]any, []any)")
 
-// unstructuredCodec preserves *unstructured.Unstructured exactly. The payload is the object's map in msgpack. Its keys
-// are sorted. An int64 is the shortest msgpack integer, and a float64 always a 64 bit float, so that the two stay
+// unstructuredCodec preserves *unstructured.Unstructured exactly. The payload is the object's map in msgpack, with
+// sorted keys. An int64 is the shortest msgpack integer, and a float64 always a 64-bit float, so that the two stay
 // distinct.
 type unstructuredCodec struct {
 	texts   textTables
-	writers sync.Pool // holds *valueWriter values, which are reused to keep their stacks
-	kinds   *kinds    // decodes payloads in protobuf; nil if the codec reads none
+	writers sync.Pool // holds *valueWriter values, to reuse their stacks
+	kinds   *kinds    // decodes protobuf payloads; nil for a codec that reads none
 }
 
-// Unstructured returns the msgpack codec for *unstructured.Unstructured. Its fingerprint is constant: unknown fields
-// are preserved.
+// Unstructured returns the msgpack codec for *unstructured.Unstructured. The fingerprint is constant, because the codec
+// preserves unknown fields.
 func Unstructured() Codec { return &unstructuredCodec{} }
 
-// UnstructuredWith returns a codec like Unstructured that also reads the protobuf of the kinds in a scheme. So a
-// server's protobuf of Kubernetes' own kinds can be stored unchanged, in a third of the time that its JSON takes.
-//
-// A field that the server knows and the scheme does not is stored, and missing in the decoded object.
+// UnstructuredWith returns a codec like Unstructured that also decodes the protobuf of the kinds in a scheme. So a
+// server's protobuf of Kubernetes' own kinds can be stored unchanged, which takes a third of the time that JSON takes.
+// A field that the server knows and the scheme does not is stored, but missing in the decoded object.
 func UnstructuredWith(scheme *runtime.Scheme) Codec {
 	return &unstructuredCodec{kinds: &kinds{scheme: scheme}}
 }
 
-// decodeEncoding decodes a payload in protobuf as an unstructured object.
 func (c *unstructuredCodec) decodeEncoding(encoding string, data []byte) (runtime.Object, error) {
 	typed, _ := c.kinds.ofPayload(encoding, data)
 	if typed == nil {
@@ -63,7 +62,7 @@ func (c *unstructuredCodec) Fingerprint() string {
 	return fmt.Sprintf("unstructured-%d", msgpackVersion)
 }
 
-// Check refuses lists too. A custom resource may have a field named items, but unlike a list it has a name.
+// Check also refuses lists. A custom resource may have a field named items, but unlike a list it has a name.
 func (c *unstructuredCodec) Check(obj runtime.Object) error {
 	u, ok := obj.(*unstructured.Unstructured)
 	if !ok {
@@ -108,7 +107,7 @@ func (c *unstructuredCodec) Decode(data []byte) (runtime.Object, error) {
 	return &unstructured.Unstructured{Object: m}, nil
 }
 
-// valueWriter appends the values of unstructured objects. After an error it must not be used again.
+// valueWriter appends the values of unstructured objects as msgpack. After an error it must not be used again.
 type valueWriter struct {
 	depth int
 	// fields is a stack of the sorted fields of the maps that are being written.
@@ -185,13 +184,11 @@ func (w *valueWriter) array(dst []byte, s []any) ([]byte, error) {
 	return dst, nil
 }
 
-// valueReader reads the values of unstructured objects. It allocates frequent strings once.
 type valueReader struct {
 	msgpack.Reader
 	texts *textTables
 }
 
-// value decodes one value that valueWriter.value has written.
 func (r *valueReader) value(depth int) any {
 	c, ok := r.Peek()
 	switch {

@@ -18,7 +18,6 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// jsonValue draws any value that an unstructured object may hold.
 func jsonValue(depth int) *rapid.Generator[any] {
 	text := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"", "\xff\xfe", "\x00", "a\xc3", "null"}))
 	leaf := []*rapid.Generator[any]{
@@ -57,8 +56,8 @@ func TestUnstructuredIsKeptExactly(t *testing.T) {
 	})
 }
 
-// TestUnstructuredKeepsTheBitsOfFloats checks the bits of floats. reflect.DeepEqual, which the tests above use, treats
-// 0 and -0 as equal, and a NaN as unequal to itself.
+// TestUnstructuredKeepsTheBitsOfFloats checks what reflect.DeepEqual cannot: it treats 0 and -0 as equal, and NaN as
+// unequal to itself.
 func TestUnstructuredKeepsTheBitsOfFloats(t *testing.T) {
 	for _, want := range []float64{math.Copysign(0, -1), math.NaN(), math.Float64frombits(0x7ff8000000000123), 1} {
 		u := &unstructured.Unstructured{Object: map[string]any{"f": want}}
@@ -132,7 +131,7 @@ func TestUnstructuredDepthIsBounded(t *testing.T) {
 	}
 }
 
-// TestUnstructuredWidthIsNotBounded checks that many values beside each other do not count as deep.
+// TestUnstructuredWidthIsNotBounded checks that the number of elements beside each other does not count as depth.
 func TestUnstructuredWidthIsNotBounded(t *testing.T) {
 	wide := make([]any, 0, 2*maxDepth+2)
 	for range maxDepth + 1 {
@@ -144,7 +143,7 @@ func TestUnstructuredWidthIsNotBounded(t *testing.T) {
 	}
 }
 
-// TestUnstructuredConcurrently shares one codec between goroutines, for the race detector.
+// TestUnstructuredConcurrently is for the race detector: goroutines share one codec.
 func TestUnstructuredConcurrently(t *testing.T) {
 	codec := Unstructured()
 	var wg sync.WaitGroup
@@ -219,8 +218,8 @@ func TestUnstructuredRefusesWhatItDidNotWrite(t *testing.T) {
 	}
 }
 
-// TestDecodeAllocatesNoMoreThanTheDataIsWorth checks that nested arrays do not allocate memory for all elements that
-// they announce: each announces as many as there are bytes left.
+// TestDecodeAllocatesNoMoreThanTheDataIsWorth checks nested arrays that each announce as many elements as there are
+// bytes left. The decoder must not allocate memory for all of them.
 func TestDecodeAllocatesNoMoreThanTheDataIsWorth(t *testing.T) {
 	const size = 1 << 20
 	for name, level := range map[string]string{
@@ -300,7 +299,7 @@ func TestTextTableAllocatesNothingForWhatIsThere(t *testing.T) {
 	}
 }
 
-// TestTextTableKeepsRepeatedStrings checks that strings of single objects do not displace a string of every object.
+// TestTextTableKeepsRepeatedStrings checks that rare strings do not displace frequent ones.
 func TestTextTableKeepsRepeatedStrings(t *testing.T) {
 	var table textTable
 	lost := 0

@@ -12,19 +12,16 @@ import (
 
 var errViewReadOnly = errors.New("a view's codec only reads")
 
-// viewCodec decodes the payloads of any representation as unstructured objects.
 type viewCodec struct {
 	unstructuredCodec
-	// typed decodes protobuf payloads; nil if there are none.
+	// typed decodes protobuf payloads; nil for a collection without protobuf.
 	typed Codec
 }
 
 // View returns a codec that decodes a collection's payloads to *unstructured.Unstructured, for any representation.
-// typed is the codec of the objects' Go type. Only payloads in protobuf need it, which typed collections and
-// UnstructuredWith have; otherwise it may be nil.
-//
-// An object without apiVersion and kind, which typed clients leave empty, is decoded without them. The codec's Append
-// fails.
+// typed is the codec of the objects' Go type, for payloads in protobuf: typed collections and UnstructuredWith have
+// them. Otherwise typed may be nil. An object stored without apiVersion and kind, as by typed clients, is decoded
+// without them. The codec's Append fails.
 func View(r entry.Representation, typed Codec) (Codec, error) {
 	if r == entry.Metadata {
 		c, err := For(&metav1.PartialObjectMetadata{})
@@ -40,7 +37,7 @@ func (c *viewCodec) Append(dst []byte, _ runtime.Object) ([]byte, error) {
 	return dst, errViewReadOnly
 }
 
-// Decode decodes a msgpack payload; decodeEncoding also decodes protobuf.
+// Decode decodes only msgpack payloads; the function Decode also decodes protobuf with this codec.
 func (c *viewCodec) Decode(data []byte) (runtime.Object, error) {
 	if isTypedPayload(data) {
 		return decodeTypedLoose(data)

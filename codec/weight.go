@@ -6,19 +6,19 @@ import (
 	"github.com/larder-dev/larder/internal/msgpack"
 )
 
-// The maximum memory of decoded values, in bytes: of an object or message (a Go struct of Kubernetes has up to a
-// kilobyte), of another value, and of a JSON object that stays a map.
+// Upper estimates of decoded memory, in bytes. objectCost is for an object or message, since a Go struct of Kubernetes
+// has up to a kilobyte. mapCost is for a JSON object that stays a map, and valueCost for any other value.
 const (
 	objectCost = 1 << 10
 	valueCost  = 128
 	mapCost    = 128
 )
 
-// mostNested is the maximum depth of the messages that are counted. Kubernetes' types nest half as deep.
+// mostNested is the depth to which Weight visits nested messages. Kubernetes' types nest half as deep.
 const mostNested = 32
 
-// Weight estimates the memory that decoding a payload takes, in bytes, without decoding it and for any Go type. A
-// payload with elements of a few bytes can take five hundred times its size. It returns 0 for an unknown encoding,
+// Weight estimates the memory that decoding a payload takes, in bytes, without decoding it and for any Go type. Many
+// elements of a few bytes can take five hundred times the payload's size. Weight returns 0 for an unknown encoding,
 // which is never decoded.
 func Weight(encoding string, payload []byte) int64 {
 	switch {
@@ -40,7 +40,7 @@ func Weight(encoding string, payload []byte) int64 {
 	return 0
 }
 
-// JSONWeight is Weight for JSON that is decoded into Go types.
+// JSONWeight estimates the memory that decoding JSON into Go types takes, in bytes.
 func JSONWeight(text []byte) int64 { return jsonWeight(text, objectCost, valueCost) }
 
 func jsonWeight(text []byte, object, value int64) (w int64) {
@@ -82,8 +82,8 @@ func mapWeight(payload []byte) (w int64) {
 	return w + int64(len(payload))
 }
 
-// messageWeight estimates the memory that decoding a protobuf message takes. whole is false if the bytes are not a
-// message.
+// messageWeight estimates the memory that decoding a protobuf message takes. whole is false if msg is not a message.
+// deeper bounds the nesting of messages that are visited.
 func messageWeight(msg []byte, deeper int) (w int64, whole bool) {
 	w = objectCost
 	for len(msg) > 0 {
@@ -100,7 +100,7 @@ func messageWeight(msg []byte, deeper int) (w int64, whole bool) {
 	return w, true
 }
 
-// valueWeight estimates the memory that decoding the bytes of a field takes, which may be a text, a message or JSON.
+// valueWeight estimates the memory of a decoded field, whose bytes may be text, a message or JSON.
 func valueWeight(value []byte, deeper int) int64 {
 	if deeper > 0 {
 		if w, whole := messageWeight(value, deeper-1); whole {

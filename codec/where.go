@@ -16,28 +16,29 @@ import (
 	"github.com/larder-dev/larder/internal/guest"
 )
 
-// maxTries is the maximum number of attempts in the search of the field that cannot be decoded.
+// maxTries bounds the decoding attempts in the search for the undecodable field of one object.
 const maxTries = 5000
 
-// unmarshal calls fn, which runs methods of a Go type that may be a user's. If one panics, that is an error.
+// unmarshal calls fn, which runs methods of a Go type that may be a user's. A panic becomes an error.
 func unmarshal(t reflect.Type, fn func() error) error {
 	return guest.Try(fmt.Sprintf("unmarshalling a *%s", t), fn)
 }
 
-// atJSON returns err with the path of the field that makes decoding the JSON text fail. fails reports whether decoding
-// a reduced version of the text fails. It must not panic.
+// atJSON adds to err the path of the field that cannot be decoded. fails reports whether decoding a reduced JSON text
+// fails. It must not panic.
 func atJSON(err error, text []byte, fails func(text []byte) bool) error {
 	s := jsonSearch{fails: fails, tries: maxTries}
 	return atPath(err, s.path(text, nil, nil))
 }
 
-// jsonSearch finds the field of a JSON text that cannot be decoded, by decoding each part of it alone.
+// jsonSearch finds the undecodable field of a JSON text by decoding its parts alone.
 type jsonSearch struct {
 	fails func(text []byte) bool
-	tries int // attempts that are left
+	tries int // attempts left
 }
 
-// path returns the path in value to the smallest part that fails. before and after are the JSON around value.
+// path returns the path to the smallest part of value that cannot be decoded. before and after are the JSON around
+// value.
 func (s *jsonSearch) path(value, before, after []byte) []string {
 	try := func(open, part, end string) bool {
 		s.tries--
@@ -73,13 +74,13 @@ func (s *jsonSearch) path(value, before, after []byte) []string {
 	return nil
 }
 
-// atProtobuf returns err with the path of the field that makes decoding a message into a *t fail. fails reports whether
-// decoding a message fails.
+// atProtobuf adds to err the path of the field that cannot be decoded in a message of *t. fails reports whether
+// decoding a reduced message fails.
 func atProtobuf(err error, t reflect.Type, msg []byte, fails func(msg []byte) bool) error {
 	return atPath(err, messagePath(t, msg, fails))
 }
 
-// messagePath returns the path, in a message of type t, to the smallest field that fails.
+// messagePath returns the path to the smallest field of a message that cannot be decoded. t is the message's Go type.
 func messagePath(t reflect.Type, msg []byte, fails func(msg []byte) bool) []string {
 	for len(msg) > 0 {
 		number, wire, value, rest, ok := cutEncoded(msg)
@@ -96,7 +97,7 @@ func messagePath(t reflect.Type, msg []byte, fails func(msg []byte) bool) []stri
 		}
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		var path []string
-		if name != "" { // "" if the field is inlined
+		if name != "" { // inlined fields have no name
 			path = []string{fieldName(name)}
 		}
 		inner, isMessage := content(wire, value)
@@ -110,7 +111,6 @@ func messagePath(t reflect.Type, msg []byte, fails func(msg []byte) bool) []stri
 	return nil
 }
 
-// fieldOfNumber returns the field of a struct type that has that number in its message.
 func fieldOfNumber(t reflect.Type, number protowire.Number) (reflect.StructField, bool) {
 	for i := range t.NumField() {
 		if f := t.Field(i); protobufNumber(f) == number {
@@ -120,7 +120,8 @@ func fieldOfNumber(t reflect.Type, number protowire.Number) (reflect.StructField
 	return reflect.StructField{}, false
 }
 
-// messageType returns the struct type of a field's value, or of its elements; nil if it is not a struct.
+// messageType returns the struct type of a field's value, or of its elements. It returns nil for a type that is not a
+// struct.
 func messageType(t reflect.Type) reflect.Type {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
 		t = t.Elem()
@@ -131,7 +132,7 @@ func messageType(t reflect.Type) reflect.Type {
 	return t
 }
 
-// fieldName returns the path element for a member of that name, which is quoted if it is unusual.
+// fieldName returns the path element for a member, quoted if the name has unusual characters.
 func fieldName(name string) string {
 	unusual := func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
@@ -145,7 +146,7 @@ func fieldName(name string) string {
 	return "." + name
 }
 
-// atPath returns err with the path of the field that caused it. path begins at the object's root.
+// atPath returns err with the path of the failed field. path begins at the object's root.
 func atPath(err error, path []string) error {
 	if len(path) == 0 {
 		return err
@@ -154,11 +155,10 @@ func atPath(err error, path []string) error {
 	return &fieldError{path: path, err: err}
 }
 
-// errFitsNot replaces an error of decoding that may quote the object.
+// errFitsNot replaces errors of a Go type's methods, which may quote the object.
 var errFitsNot = errors.New("the value does not fit the type")
 
-// withoutContent replaces the error of a Go type's method, which may quote the object, with one that quotes nothing. An
-// error that reports a panic stays distinguishable.
+// withoutContent replaces an error that may quote the object with one that quotes nothing. Panics stay distinguishable.
 func withoutContent(err error) error {
 	if guest.Panicked(err) {
 		return err

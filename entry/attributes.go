@@ -2,77 +2,75 @@ package entry
 
 import "strings"
 
-// Attributes describe everything, besides the identity, that the contents of a collection depend on. They are stored
-// with the objects, and compared with the current values when the server is contacted. If they differ, a relist writes
-// every object anew. Until then the stored objects are still served, so a program that is offline or was upgraded finds
-// its data.
+// Attributes describe everything, besides the identity, that a collection's contents depend on. They are stored with
+// the objects, and compared with the current values at each connect to the server. If they differ, a relist writes
+// every object anew. Until then readers get the stored objects, so a program that is offline or was upgraded finds its
+// data.
 type Attributes struct {
 	// ClusterID identifies the cluster: the UID of the namespace kube-system, or the value that the caller sets. Empty
 	// means unknown, and matches every value.
 	ClusterID string `json:"clusterID,omitempty"`
-	// Codec is the Name of the codec that encodes the objects, and Schema is its Fingerprint. If the server's payloads
-	// are stored unchanged, Schema is codec.SentFingerprint, and the contents do not depend on Go types.
+	// Codec is the Codec.Name of the codec that encodes the objects, and Schema is its Codec.Fingerprint. If the server's
+	// payloads are stored unchanged, Schema is codec.SentFingerprint, and the contents do not depend on Go types.
 	Codec  string `json:"codec,omitempty"`
 	Schema string `json:"schema,omitempty"`
-	// Transform is the version that the caller has given to its transform function.
+	// Transform is the version of the caller's transform function.
 	Transform string `json:"transform,omitempty"`
-	// Wire is the encoding that the informer requests from the server, if the informer chooses it: "protobuf" or
-	// "JSON". "JSON 1.39" is JSON because the server's version, 1.39, is newer than the Go types, whose protobuf would
-	// hide fields. Empty means unknown.
+	// Wire is the encoding that the informer requests from the server, if the informer chooses it: "protobuf" or "JSON".
+	// "JSON 1.39" is JSON because the server's version, 1.39, is newer than the Go types, whose protobuf would hide
+	// fields. Empty means unknown.
 	Wire string `json:"wire,omitempty"`
 	// OpenAPI is the server's hash of the group-version's schema. Empty means unknown, and matches every value.
 	OpenAPI string `json:"openAPI,omitempty"`
 }
 
-// NewerServer reports whether the contents were requested as JSON because the server is newer than the Go types.
+// NewerServer reports whether the informer requested JSON because the server is newer than the Go types.
 func (a Attributes) NewerServer() bool { return strings.HasPrefix(a.Wire, "JSON ") }
 
-// ResourceInfo has the names by which users refer to the resource of a collection. It is stored so that the command
+// ResourceInfo has the names by which users refer to a resource. It is stored with a collection, so that the command
 // line works without a server.
 type ResourceInfo struct {
 	Kind       string   `json:"kind,omitempty"`
 	Singular   string   `json:"singular,omitempty"`
 	ShortNames []string `json:"shortNames,omitempty"`
-	// Namespaced is true if the resource is namespaced. false also means unknown: a store then derives it from the keys of
-	// the stored objects, if there are any.
+	// Namespaced is true if the resource is namespaced. With false, a store derives it from the keys of the stored
+	// objects, if there are any.
 	Namespaced bool `json:"namespaced,omitempty"`
-	// Categories are the categories that the resource belongs to, such as "all".
+	// Categories are the categories of the resource, such as "all".
 	Categories []string `json:"categories,omitempty"`
 	// Columns are the additionalPrinterColumns of a custom resource. Empty for other resources.
 	Columns []Column `json:"columns,omitempty"`
 	// SelectableFields are the fields by which a custom resource can be selected, such as spec.color. Empty for other
 	// resources.
 	SelectableFields []string `json:"selectableFields,omitempty"`
-	// Deprecated is the warning that the server sends for this version of a custom resource. Empty for a version that is
-	// not deprecated, and for other resources.
+	// Deprecated is the warning that the server sends for a deprecated version of a custom resource. Empty for other
+	// resources.
 	Deprecated string `json:"deprecated,omitempty"`
-	// ListKind is the listKind of a custom resource's definition, if that is not Kind with "List" appended. Empty
-	// otherwise.
+	// ListKind is the listKind of a custom resource's definition. Empty if it is Kind with "List" appended.
 	ListKind string `json:"listKind,omitempty"`
-	// Definition is the UID and the generation of the CustomResourceDefinition that these names are from. Empty if there
-	// is none.
+	// Definition is the UID and generation of the CustomResourceDefinition that the fields are from. Empty for other
+	// resources.
 	Definition string `json:"definition,omitempty"`
-	// RequestedAs are the names, in lower case, under which larder sync requested the resource. If several resources of
-	// a server share one of these names, the name means this resource, until the server is asked again.
+	// RequestedAs are the names, in lower case, under which larder sync requested the resource. If several resources of a
+	// server share a name, these names mean this resource until the next request to the server.
 	RequestedAs []string `json:"requestedAs,omitempty"`
 }
 
-// Column is one of the additionalPrinterColumns of a custom resource: see the type CustomResourceColumnDefinition of
-// Kubernetes.
+// Column is one of the additionalPrinterColumns of a custom resource, the CustomResourceColumnDefinition of Kubernetes.
 type Column struct {
 	Name string `msgpack:"name" json:"name"`
-	// Type is integer, number, string, boolean or date. Format refines it, for example int32 or password.
+	// Type is integer, number, string, boolean or date. Format refines Type, for example int32 or password.
 	Type   string `msgpack:"type" json:"type"`
 	Format string `msgpack:"format,omitempty" json:"format,omitempty"`
 	// Priority is 0 for a column that is always printed. Columns with a higher priority are printed only with -o wide.
 	Priority int32 `msgpack:"priority,omitempty" json:"priority,omitempty"`
-	// JSONPath is the path of the value in the object, for example .spec.size.
+	// JSONPath is the path of the column's value in the object, for example .spec.size.
 	JSONPath string `msgpack:"jsonPath" json:"jsonPath"`
 }
 
-// With returns newer, completed from i. Categories, Columns and SelectableFields that are nil (unknown) are taken from
-// i if both have the same Kind. Deprecated, ListKind and Definition are taken with the Columns, because they are from
-// the same definition. Empty slices that are not nil mean none. RequestedAs that is nil is taken from i.
+// With returns newer, completed from i. Nil means unknown; empty slices mean none. A nil RequestedAs is taken from i.
+// If both have the same Kind, nil Categories, Columns and SelectableFields are taken from i too. Deprecated, ListKind
+// and Definition are taken with the Columns, because they are from one definition.
 //
 // With returns i if newer adds nothing: no ShortNames, Namespaced, Categories, Columns, SelectableFields, Deprecated or
 // RequestedAs, and either the same Kind, or neither Kind nor Singular.
@@ -97,7 +95,7 @@ func (i ResourceInfo) With(newer ResourceInfo) ResourceInfo {
 	if newer.RequestedAs == nil {
 		newer.RequestedAs = i.RequestedAs
 	}
-	if len(newer.Categories) == 0 { // a store reads an empty slice back as nil
+	if len(newer.Categories) == 0 { // a store decodes an empty slice as nil
 		newer.Categories = nil
 	}
 	if len(newer.Columns) == 0 {

@@ -8,7 +8,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// The shard of the pods for one of eight replicas.
+// A controller with eight replicas gives each replica one shard of the pods.
 func ExampleShardSelector() {
 	shards, err := entry.ShardSelector(2, 8)
 	if err != nil {

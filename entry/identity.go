@@ -19,7 +19,7 @@ import (
 // resource in two representations is two collections, because the stored bytes differ.
 type Representation string
 
-// The forms of objects in Go.
+// Representations of objects in Go.
 const (
 	// Typed objects are Go structs such as *corev1.Pod.
 	Typed Representation = "typed"
@@ -30,7 +30,7 @@ const (
 )
 
 // Identity names a collection: the scope of its list, and the form of its objects. A resourceVersion from one identity
-// means nothing in another, so each has its own bucket in the file.
+// is meaningless in another, so each identity has its own bucket in the file.
 type Identity struct {
 	schema.GroupVersionResource
 
@@ -45,8 +45,8 @@ type Identity struct {
 	Representation Representation
 }
 
-// Canonical returns the identity with its selectors in the canonical form of their String methods and its
-// representation set. The error names the field that is invalid.
+// Canonical returns the identity with its selectors in canonical form (their String methods) and its representation
+// set. The error names the invalid field.
 func (id Identity) Canonical() (Identity, error) {
 	if id.Version == "" || id.Resource == "" {
 		return id, fmt.Errorf("identity %s: version and resource must not be empty", id)
@@ -74,11 +74,10 @@ func (id Identity) Canonical() (Identity, error) {
 	return id, nil
 }
 
-// errEmptySelector: the selector is not empty but selects everything, such as " ". It is refused because labels.Nothing
-// prints as "".
+// errEmptySelector refuses selectors that are not empty but select everything, such as " ". labels.Nothing prints as ""
+// too.
 var errEmptySelector = errors.New("it is blank; leave it empty to select everything")
 
-// canonical parses a selector and returns its canonical form.
 func canonical[S interface {
 	Empty() bool
 	String() string
@@ -96,8 +95,8 @@ func canonical[S interface {
 	return sel.String(), nil
 }
 
-// ID returns the name of the collection's bucket: the first 20 hex digits of a SHA-256 over every field of the
-// canonical form.
+// ID returns the name of the collection's bucket: the first 20 hex digits of a SHA-256 over all fields of the canonical
+// identity.
 func (id Identity) ID() string {
 	if c, err := id.Canonical(); err == nil {
 		id = c
@@ -113,8 +112,8 @@ func (id Identity) ID() string {
 	return hex.EncodeToString(sum[:10])
 }
 
-// String describes the identity to people, as in "deployments.v1.apps in namespace web, label selector app=shop
-// (unstructured)". Characters that cannot be printed, which another program's file may have, are quoted.
+// String describes the identity for users, as in "deployments.v1.apps in namespace web, label selector app=shop
+// (unstructured)". Unprintable characters, which another program's file may have, are quoted.
 func (id Identity) String() string {
 	var b strings.Builder
 	b.WriteString(printable.Text(id.Resource) + "." + printable.Text(id.Version))

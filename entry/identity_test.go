@@ -9,7 +9,7 @@ import (
 )
 
 func TestIdentityIDIsPinned(t *testing.T) {
-	// The ID names a bucket of the file: it must never change.
+	// ID must never change, because it names a bucket of existing files.
 	if got := pods().ID(); got != "6c691bf7459bb04f8ec4" {
 		t.Errorf("got %s", got)
 	}

@@ -8,12 +8,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// errNoMetadata is the error for JSON that has no object at metadata.
 var errNoMetadata = errors.New("it is not a Kubernetes object: it has no metadata")
 
-// ReadMetadata returns the metadata of the object in text, which is JSON. Some aggregated APIs send metadata that do
-// not fit ObjectMeta, such as an empty creationTimestamp (kubernetes#91582). Members that do not fit stay empty, and
-// unfit has their names. It fails if there are no metadata at all; the error quotes nothing of text.
+// ReadMetadata returns the metadata of the object in the JSON text. Some aggregated APIs send metadata that do not fit
+// ObjectMeta, such as an empty creationTimestamp (kubernetes#91582). Members that do not fit stay empty, and unfit has
+// their names. ReadMetadata fails if text has no metadata at all; the error quotes nothing of text.
 func ReadMetadata(text []byte) (m *metav1.PartialObjectMetadata, unfit []string, err error) {
 	m = &metav1.PartialObjectMetadata{}
 	if json.Unmarshal(text, m) == nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// TestReadMetadata checks that the members that fit ObjectMeta are read, and that the others are named.
-// kubernetes#91582, issue 38.
+// TestReadMetadata checks that fitting members of the metadata are read, and other members are named (kubernetes#91582,
+// issue 38).
 func TestReadMetadata(t *testing.T) {
 	for name, tt := range map[string]struct {
 		text  string

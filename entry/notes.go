@@ -8,30 +8,30 @@ import (
 	"time"
 )
 
-// NoteKind is the subject of a Note. Its values are part of the JSON of larder status, and labels of metrics.
+// NoteKind is the subject of a Note. The values are part of the JSON of larder status, and labels of metrics.
 type NoteKind string
 
 // Kinds of notes, in the order in which Info.Notes returns them.
 const (
-	// NoteMustRelist: the contents must be listed again, and may be a mixture of two states.
+	// NoteMustRelist means that a relist is due, and that the contents may be a mixture of two states.
 	NoteMustRelist NoteKind = "mustRelist"
-	// NoteLeftOut: objects were refused; they are missing, or older than the server's.
+	// NoteLeftOut means that objects were refused; they are missing, or older than the server's.
 	NoteLeftOut NoteKind = "leftOut"
-	// NoteTransform: a transform function has changed the objects before they were stored.
+	// NoteTransform means that a transform function changed the objects before they were stored.
 	NoteTransform NoteKind = "transform"
-	// NoteListOnly: the server lists the resource and refuses to watch it.
+	// NoteListOnly means that the server lists the resource and refuses to watch it.
 	NoteListOnly NoteKind = "listOnly"
-	// NoteAge: the last contact with the server was more than OldAfter ago.
+	// NoteAge means that the last contact with the server was more than OldAfter ago.
 	NoteAge NoteKind = "age"
 )
 
 // NoteKinds are all kinds of notes.
 var NoteKinds = []NoteKind{NoteMustRelist, NoteLeftOut, NoteTransform, NoteListOnly, NoteAge}
 
-// OldAfter is the age of the last contact after which Notes returns a NoteAge.
+// OldAfter is the age of the last contact above which Info.Notes returns a NoteAge.
 const OldAfter = time.Minute
 
-// Note is a known defect of a collection's contents. Everything that shows or returns the contents shows its notes.
+// Note is a known defect of a collection's contents. Everything that shows or returns the contents shows the notes.
 // Text names neither the resource nor objects, because not every reader may know their names. Brief is a shorter Text,
 // for a table with the age in another column; NoteAge has none.
 type Note struct {
@@ -41,8 +41,8 @@ type Note struct {
 }
 
 // Notes returns the known defects of the collection at the time now. listOnly says that the server lists the resource
-// but refuses to watch it (reflector.Status.ListOnly); only the process that mirrors the collection knows that. The
-// texts change only with the defects, so that clients can show a text once.
+// but refuses to watch it (reflector.Status.ListOnly); only the process that mirrors the collection knows that. A text
+// changes only with its defect, so that clients can show it once.
 func (i Info) Notes(now time.Time, listOnly bool) []Note {
 	var all []Note
 	if why := i.MustRelist; why != "" && why != MustRelistOpaque {
@@ -79,7 +79,6 @@ func (i Info) Notes(now time.Time, listOnly bool) []Note {
 	return all
 }
 
-// whyLeftOut returns the reasons of LeftOut, in parentheses; "" if there are none.
 func (i Info) whyLeftOut() string {
 	var all []string
 	for _, l := range i.LeftOut {
@@ -94,7 +93,7 @@ func (i Info) whyLeftOut() string {
 	return " (" + strings.Join(all, "; ") + ")"
 }
 
-// why returns the reason in words for users.
+// why returns the reason in words for users, or "" for a reason without any.
 func (r LeftOutReason) why() string {
 	switch r {
 	case LeftOutTransform:

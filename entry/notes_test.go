@@ -9,7 +9,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// TestNotes checks the texts of each known defect, and that they change only with the defect (issue 37).
+// TestNotes checks the text of each known defect. A text changes only with its defect (issue 37).
 func TestNotes(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	leftOut := func(n int) []entry.LeftOut { return make([]entry.LeftOut, n) }

@@ -3,8 +3,8 @@ package entry
 import "cmp"
 
 // Prefer compares the Infos of two collections of one resource, for slices.MinFunc and slices.SortFunc. The collection
-// that readers should use sorts first. The criteria are, in this order: it is complete; it has whole objects, not only
-// metadata; it need not be listed again; its last contact is later; its id is lower.
+// that readers should use sorts first. The criteria are, in this order: a complete list; whole objects, not only
+// metadata; no need for a relist; a later last contact; a lower Identity.ID.
 func Prefer(a, b Info) int {
 	return cmp.Or(
 		trueFirst(a.Complete, b.Complete),

@@ -16,7 +16,7 @@ func TestPrefer(t *testing.T) {
 	metadata := pods
 	metadata.Representation = entry.Metadata
 	early, late := time.Unix(1, 0), time.Unix(2, 0)
-	best := []entry.Info{ // each is better than the following ones
+	best := []entry.Info{
 		{Identity: pods, Complete: true, LastContact: early},
 		{Identity: pods, Complete: true, LastContact: late, MustRelist: "Expired"},
 		{Identity: pods, Complete: true, LastContact: early, MustRelist: "Expired"},

@@ -11,7 +11,7 @@ import (
 
 // ObjectRef identifies one state of one object.
 type ObjectRef struct {
-	Key             string // the object's key; its RefKey if it is too long
+	Key             string // the object's key; RefKey of a key that is too long
 	UID             string
 	ResourceVersion string
 }
@@ -20,11 +20,10 @@ type ObjectRef struct {
 // except for a few kinds, such as RBAC roles.
 const MaxKey = 16 << 10
 
-// refPrefix is how many bytes of a key that is too long are in its RefKey.
 const refPrefix = 256
 
-// RefKey returns the key by which an ObjectRef names an object: key itself, or, if that is too long, its beginning, its
-// length and a hash.
+// RefKey returns the name of an object in an ObjectRef: its key, or the beginning, length and hash of a key longer than
+// MaxKey.
 func RefKey(key string) string {
 	if len(key) <= MaxKey {
 		return key
@@ -45,21 +44,21 @@ func RefOf(obj metav1.Object) ObjectRef {
 // LeftOutReason is why an object was refused.
 type LeftOutReason string
 
-// The reasons for which an object is refused.
+// Reasons for which an object is refused.
 const (
-	// LeftOutTransform: the informer's transform failed.
+	// LeftOutTransform means that the informer's transform failed.
 	LeftOutTransform LeftOutReason = "transform"
-	// LeftOutIndex: an index function failed.
+	// LeftOutIndex means that an index function failed.
 	LeftOutIndex LeftOutReason = "index"
-	// LeftOutCodec: the codec could not encode or decode the object, or is not for its type.
+	// LeftOutCodec means that the codec failed on the object, or is for another Go type.
 	LeftOutCodec LeftOutReason = "codec"
-	// LeftOutKey: the object has no key, or one of more than MaxKey bytes.
+	// LeftOutKey means that the object has no key, or a key of more than MaxKey bytes.
 	LeftOutKey LeftOutReason = "key"
 )
 
-// LeftOut is an object in a state that the store or the informer has refused. The collection holds an older state of
-// the object, or none. It is recorded in the same transaction as the resourceVersion that covers the object, until the
-// object is stored or deleted.
+// LeftOut is a state of an object that the store or the informer has refused. The collection holds an older state of
+// the object, or none. The LeftOut is stored together with the resourceVersion that covers the object, until the object
+// is stored or deleted.
 type LeftOut struct {
 	ObjectRef
 	Reason LeftOutReason
@@ -71,7 +70,7 @@ func ComparableRV(rv string) bool {
 	return err == nil
 }
 
-// NewerRV reports whether a is newer than b. It is false if they cannot be compared.
+// NewerRV reports whether a is newer than b. It is false for resourceVersions that cannot be compared.
 func NewerRV(a, b string) bool {
 	c, err := resourceversion.CompareResourceVersion(a, b)
 	return err == nil && c > 0

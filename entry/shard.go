@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/sharding"
 )
 
-// The fields that a shard selector may hash, and the range of hashes, from firstHash up to but not including hashesEnd.
+// Fields that a shard selector may hash, and the range of hashes, from firstHash up to but not including hashesEnd.
 const (
 	shardByUID       = "object.metadata.uid"
 	shardByNamespace = "object.metadata.namespace"
@@ -17,14 +17,14 @@ const (
 	hashesEnd        = "0x10000000000000000"
 )
 
-// ShardSelector returns a value for Identity.ShardSelector that selects one of several shards of a resource. The hashes
-// of UIDs are divided into equal ranges, so the shards have about the same size; index is from 0 to of-1. If of is 1
-// the selector is empty, which selects everything. An object stays in its shard as long as it exists. If it is deleted
-// and created again it has a new UID and may be in another shard.
+// ShardSelector returns a value for Identity.ShardSelector that selects one shard of a resource. of is the number of
+// shards, and index is from 0 to of-1. The shards have about the same size, because they are equal ranges of the UIDs'
+// hashes. If of is 1 the selector is empty, which selects everything. An object stays in its shard as long as it
+// exists. A deleted and newly created object has a new UID and may be in another shard.
 //
 // A selector by namespace (object.metadata.namespace) can be written by hand. Its shards may differ much in size, even
-// if namespaces do not. Names that differ only in their last characters have hashes (64-bit FNV-1a) that start with the
-// same digits, so web-1 to web-9 are in one shard.
+// if namespaces do not. Names that differ only in their last characters have hashes (64-bit FNV-1a) that start with
+// equal digits, so web-1 to web-9 are in one shard.
 func ShardSelector(index, of int) (string, error) {
 	if of < 1 || index < 0 || index >= of {
 		return "", fmt.Errorf("shard %d of %d: the index must be from 0 to one less than the number of shards", index, of)
@@ -39,8 +39,8 @@ func ShardSelector(index, of int) (string, error) {
 	return sharding.NewSelector(r).String(), nil
 }
 
-// shardStart returns the first hash of a shard: index × 2^64 / of, rounded down. The caller ensures index < of and
-// of > 1.
+// shardStart returns the first hash of a shard: index × 2^64 / of, rounded down. The caller ensures index < of and of >
+// 1.
 func shardStart(index, of int) string {
 	start, _ := bits.Div64(uint64(index), 0, uint64(of))
 	return fmt.Sprintf("0x%016x", start)
@@ -55,8 +55,8 @@ func (id Identity) Shards() sharding.Selector {
 	return s
 }
 
-// parseShards parses a selector by the API server's rules: ranges of 16 digits, joined by "||" (KEP-5866). It keeps
-// their order, so two spellings of one selection are two collections.
+// parseShards parses a selector by the API server's rules: ranges of 16 digits, joined by "||" (KEP-5866). It keeps the
+// order of the ranges, so two spellings of one selection are two collections.
 func parseShards(s string) (sharding.Selector, error) {
 	if strings.TrimSpace(s) == "" {
 		return sharding.Everything(), nil

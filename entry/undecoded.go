@@ -11,21 +11,19 @@ import (
 )
 
 // Undecoded is an object as an API server sent it: its payload, and the metadata that an informer needs of every
-// object. It is decoded at most once, when Object is first called. It is a runtime.Object, so that it can replace the
-// decoded object on its way into a store. Handlers, transforms and readers never see it.
-//
-// It is immutable and safe for concurrent use.
+// object. Object decodes the payload at most once. Undecoded implements runtime.Object to replace the decoded object on
+// its way into a store. Handlers, transforms and readers never see it. It is immutable and safe for concurrent use.
 type Undecoded struct {
 	Entry
-	// Typed is true if the payload was encoded from a Go struct, so it lacks fields that the struct lacks. It is set
-	// before the object is shared.
+	// Typed is true if the payload was encoded from a Go struct, so it lacks fields that the struct lacks. It must be set
+	// before other goroutines get the object.
 	Typed bool
 	kind  *UndecodedKind
 	of    metav1.TypeMeta
 	meta  metav1.ObjectMeta
 
 	decoding sync.Mutex
-	decoded  atomic.Pointer[decoded] // result of decoding; nil until the payload has been decoded
+	decoded  atomic.Pointer[decoded] // nil until the payload has been decoded
 }
 
 // UndecodedKind holds the Go type, the kind and the decoder that many Undecoded objects share.
@@ -44,8 +42,8 @@ var (
 	_ metav1.ObjectMetaAccessor = &Undecoded{}
 )
 
-// NewUndecoded returns an Undecoded with a payload. The argument of is the object's apiVersion and kind, and meta has
-// its namespace, name, UID and resourceVersion, and its labels if they are needed before the object is decoded.
+// NewUndecoded returns an Undecoded with a payload. The argument of is the object's apiVersion and kind. meta has the
+// object's namespace, name, UID and resourceVersion, and its labels if they are needed before decoding.
 func NewUndecoded(
 	kind *UndecodedKind, of metav1.TypeMeta, meta metav1.ObjectMeta, encoding string, payload []byte,
 ) *Undecoded {
@@ -57,15 +55,14 @@ func NewUndecoded(
 	return u
 }
 
-// NewUndecodable returns an Undecoded without a payload, whose Object always fails with err. The arguments kind, of and
-// meta have the same meaning as for NewUndecoded.
+// NewUndecodable returns an Undecoded without a payload, whose Object always fails with err. For the other arguments
+// see NewUndecoded.
 func NewUndecodable(kind *UndecodedKind, of metav1.TypeMeta, meta metav1.ObjectMeta, err error) *Undecoded {
 	u := NewUndecoded(kind, of, meta, "", nil)
 	u.decoded.Store(&decoded{err: err})
 	return u
 }
 
-// decoded is the result of decoding.
 type decoded struct {
 	obj runtime.Object
 	err error
@@ -87,10 +84,10 @@ func (u *Undecoded) Object() (runtime.Object, error) {
 	return d.obj, d.err
 }
 
-// Keep sets the decoded object, for a caller that has decoded it already. It must be called before u is shared.
+// Keep sets the decoded object, for a caller that has it already. It must be called before other goroutines get u.
 func (u *Undecoded) Keep(obj runtime.Object) { u.decoded.Store(&decoded{obj: obj}) }
 
-// Err returns the error of decoding the object, if it is known already, and nil otherwise.
+// Err returns the known error of decoding the object, and nil before the object is decoded.
 func (u *Undecoded) Err() error {
 	if d := u.decoded.Load(); d != nil {
 		return d.err
@@ -101,7 +98,7 @@ func (u *Undecoded) Err() error {
 // Type returns the Go type of the decoded object.
 func (u *Undecoded) Type() reflect.Type { return u.kind.Type }
 
-// OtherKind reports whether the object's kind is known and differs from the kind that its UndecodedKind has.
+// OtherKind reports whether the object's kind is known and differs from UndecodedKind.Kind.
 func (u *Undecoded) OtherKind() bool {
 	return u.kind.Kind != "" && u.of.Kind != "" && u.of.Kind != u.kind.Kind
 }
@@ -109,8 +106,8 @@ func (u *Undecoded) OtherKind() bool {
 // Size returns the length of the payload in bytes.
 func (u *Undecoded) Size() int { return len(u.Payload) }
 
-// GetObjectMeta implements metav1.ObjectMetaAccessor: the namespace, name, UID and resourceVersion of the object, and
-// its labels if NewUndecoded was given them. It must not be changed.
+// GetObjectMeta implements metav1.ObjectMetaAccessor. The result has the namespace, name, UID and resourceVersion of
+// the object, and labels if NewUndecoded got them. Callers must not change it.
 func (u *Undecoded) GetObjectMeta() metav1.Object { return &u.meta }
 
 // GetObjectKind implements runtime.Object.
@@ -125,7 +122,7 @@ func (u *Undecoded) SetGroupVersionKind(schema.GroupVersionKind) {}
 // DeepCopyObject implements runtime.Object. It returns u.
 func (u *Undecoded) DeepCopyObject() runtime.Object { return u }
 
-// Decoded returns obj, or the decoded object if obj is an *Undecoded.
+// Decoded returns the decoded object of an *Undecoded, and any other obj unchanged.
 func Decoded(obj runtime.Object) (runtime.Object, error) {
 	if u, ok := obj.(*Undecoded); ok {
 		return u.Object()

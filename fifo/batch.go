@@ -8,11 +8,11 @@ type Batch struct {
 	queue *Queue
 	count int
 	bytes int64
-	acked bool // whether Ack was called; guarded by queue.mu
+	acked bool // whether Ack was called; queue.mu guards acked
 }
 
-// Ack marks the batch as processed: it no longer counts towards the bounds, and the next batch can be popped. Another
-// call does nothing.
+// Ack marks the batch as processed: its deltas no longer count towards the queue's bounds, and Pop can return the next
+// batch. A second Ack does nothing.
 func (b *Batch) Ack() {
 	q := b.queue
 	q.mu.Lock()

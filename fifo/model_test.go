@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// step is one call of a reflector. Replaced is a whole list.
+// step is one call of a reflector. A step of the type Replaced is a whole list.
 type step struct {
 	typ  cache.DeltaType
 	objs []*metav1.ObjectMeta
@@ -19,7 +19,7 @@ type step struct {
 }
 
 // TestModelRealFIFO pushes one random stream into Queue and into client-go's RealFIFO. It checks that both return the
-// same deltas in the same order, however they are batched, and that the first Drained is where RealFIFO has synced.
+// same deltas in the same order, in any division into batches. The first Drained must be where RealFIFO has synced.
 func TestModelRealFIFO(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		steps := genSteps().Draw(t, "steps")
@@ -64,12 +64,11 @@ func genSteps() *rapid.Generator[[]step] {
 	})
 }
 
-// line formats a change for both traces.
 func line(t cache.DeltaType, o *metav1.ObjectMeta) string {
 	return fmt.Sprintf("%s %s@%s", t, o.Name, o.ResourceVersion)
 }
 
-// throughQueue pushes from a goroutine into a queue with tight bounds, so that it often blocks and wakes.
+// throughQueue uses a queue with tight bounds, so that a concurrent Push often blocks.
 func throughQueue(t *rapid.T, steps []step) (trace []string) {
 	q := New(Options{
 		MaxCount: rapid.IntRange(1, 6).Draw(t, "maxCount"),

@@ -37,19 +37,19 @@ type Limits struct {
 	Bytes int64
 }
 
-// Queue is an ordered, bounded queue of deltas. Its methods may be called from any goroutine;
-// it is meant for one producer and one consumer.
+// Queue is an ordered, bounded queue of deltas, for one producer and one consumer. Its methods may be called from any
+// goroutine.
 type Queue struct {
 	o Options
 
 	mu     sync.Mutex
-	cond   sync.Cond                        // on mu; broadcast by Push, Batch.Ack, Close and the end of a waiter's ctx
-	items  *buffer.TypedRingGrowing[*Delta] // guarded by mu; deltas that were pushed and not popped
-	next   *Delta                           // guarded by mu; first delta, if taken from items and in no batch yet
-	out    *Batch                           // guarded by mu; the batch that was popped and not acknowledged; nil if none
+	cond   sync.Cond                        // uses mu; Push, Batch.Ack, Close and the end of a waiter's ctx broadcast
+	items  *buffer.TypedRingGrowing[*Delta] // guarded by mu; deltas between Push and Pop
+	next   *Delta                           // guarded by mu; first delta, taken from items for a peek; may be nil
+	out    *Batch                           // guarded by mu; the popped batch until Ack; nil if none
 	count  int                              // guarded by mu; objects in items, next and out
 	bytes  int64                            // guarded by mu; sum of Delta.Bytes in items, next and out
-	closed bool                             // guarded by mu; true once Close was called
+	closed bool                             // guarded by mu; true after Close
 }
 
 // New returns an empty queue.
@@ -68,8 +68,8 @@ func New(o Options) *Queue {
 	return q
 }
 
-// Push appends d. It blocks while the queue is full. It returns the cause of ctx if ctx ends first, or
-// cache.ErrFIFOClosed if the queue is closed. If Push returns an error, d is not in the queue.
+// Push appends d. It blocks while the queue is full. If Push returns an error, d is not in the queue: the cause of ctx
+// if ctx ends first, or cache.ErrFIFOClosed if the queue is closed.
 func (q *Queue) Push(ctx context.Context, d Delta) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -115,8 +115,8 @@ func (q *Queue) Pop(ctx context.Context, l Limits) (*Batch, error) {
 	return q.out, nil
 }
 
-// WaitIdle blocks until every delta that was pushed has been acknowledged. It returns the cause of ctx if ctx
-// ends first, or cache.ErrFIFOClosed if the queue is closed with deltas that are not acknowledged.
+// WaitIdle blocks until every pushed delta has been acknowledged. It returns the cause of ctx if ctx ends first, or
+// cache.ErrFIFOClosed if the queue is closed with unacknowledged deltas.
 func (q *Queue) WaitIdle(ctx context.Context) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -137,7 +137,7 @@ func (q *Queue) Close() {
 	q.cond.Broadcast()
 }
 
-// Len returns how many objects are in the queue or in a batch that has not been acknowledged.
+// Len returns the number of objects in the queue and in a batch that is not acknowledged.
 func (q *Queue) Len() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -154,7 +154,7 @@ func (q *Queue) waitLocked(ctx context.Context, ready func() bool) error {
 		return nil
 	}
 	stop := context.AfterFunc(ctx, func() {
-		q.mu.Lock() // otherwise the broadcast could precede the Wait below and be missed
+		q.mu.Lock() // otherwise the broadcast could precede cond.Wait and be missed
 		defer q.mu.Unlock()
 		q.cond.Broadcast()
 	})
@@ -175,7 +175,6 @@ func (q *Queue) fitsLocked(d *Delta) bool {
 	return q.count+d.count() <= q.o.MaxCount && q.bytes+d.Bytes <= q.o.MaxBytes
 }
 
-// peekLocked returns the next delta, which stays in the queue, or nil.
 func (q *Queue) peekLocked() *Delta {
 	if q.next == nil {
 		q.next, _ = q.items.ReadOne()
@@ -183,8 +182,7 @@ func (q *Queue) peekLocked() *Delta {
 	return q.next
 }
 
-// takeLocked moves the next deltas into a batch: the longest prefix of the queue that is within l and is
-// either all batchable or a single delta.
+// takeLocked moves the longest possible prefix of the queue into a batch: batchable deltas within l, or a single delta.
 func (q *Queue) takeLocked(l Limits) *Batch {
 	b := &Batch{queue: q}
 	for d := q.peekLocked(); d != nil; d = q.peekLocked() {

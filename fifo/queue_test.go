@@ -24,7 +24,6 @@ func push(t *testing.T, q *Queue, ds ...Delta) {
 	}
 }
 
-// pop takes a batch, acknowledges it and returns "Type rv" of each delta.
 func pop(t *testing.T, q *Queue, l Limits) []string {
 	t.Helper()
 	b, err := q.Pop(t.Context(), l)
@@ -97,7 +96,7 @@ func TestOneBatchAtATime(t *testing.T) {
 	}
 }
 
-// blocked starts a Push and reports, once all goroutines are blocked, whether the Push still waits.
+// blocked starts a Push and reports whether it waits once all goroutines are blocked.
 func blocked(t *testing.T, ctx context.Context, q *Queue, d Delta) (result chan error, waits bool) {
 	t.Helper()
 	result = make(chan error, 1)

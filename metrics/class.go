@@ -12,8 +12,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// classes are the classes of errors for alerts, described in docs/metrics.md. The first class that fits an error
-// counts.
+// classes are the classes of errors for alerts, described in docs/metrics.md. An error has the first class that fits.
 var classes = []struct {
 	name string
 	fits func(error) bool
@@ -30,7 +29,7 @@ var classes = []struct {
 	{"Denied", apierrors.IsUnauthorized},
 	{"Forbidden", apierrors.IsForbidden},
 	{"NotServed", func(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) }},
-	{"Connection", func(err error) bool { // client-go's error when a connection breaks during a watch
+	{"Connection", func(err error) bool { // client-go's error for a connection that breaks during a watch
 		return apierrors.HasStatusCause(err, "ClientWatchDecoding")
 	}},
 	{"Server", func(err error) bool {

@@ -5,16 +5,17 @@
 //	prometheus.MustRegister(m)
 //	inf, err := informer.New(lw, &corev1.Pod{}, informer.Options{Observer: m, …})
 //
-// A scrape reads the informers' Status and their stores; only commits and handler calls are counted as they happen. It
-// reads the state of each collection in one short transaction, and a few pages of each file. The package starts no
-// goroutine, and Metrics is safe for concurrent use.
+// A scrape reads the informers' Status and their stores. It reads each collection's state in one short transaction, and
+// a few pages of each file. Only commits and handler calls are counted as they happen. The package starts no goroutine,
+// and Metrics is safe for concurrent use.
 //
 // # Metrics
 //
-// docs/metrics.md describes them. Each metric of an informer has the labels group, version, resource, namespace (empty
-// for all) and collection, which is entry.Identity.ID: it distinguishes selectors and representations. No label has the
-// name of an object. A resource has about twenty series, and a file as many; each handler has ten more. A metric of a
-// state, such as the source of the data, has one series with the value 1, for the current state.
+// docs/metrics.md describes the metrics. Each metric of an informer has the labels group, version, resource, namespace
+// (empty for all) and collection. The label collection is entry.Identity.ID, which distinguishes selectors and
+// representations. No label has the name of an object. A resource has about twenty series, and a file as many; each
+// handler has ten more. A metric of a state, such as the source of the data, has one series with the value 1, for the
+// current state.
 //
 // Pending calls and merged updates of handlers with the same name are added up. The counters of an informer start at 0.
 // larder_handler_merged_updates_total decreases when a handler is removed.
@@ -31,7 +32,7 @@
 // The metrics of an informer exist from informer.New until its run ends, or until Close if it never runs. If its store
 // is closed first, they exist until the next informer is created on the same collection. Informers that share a
 // collection have one set of metrics, with the handlers of all. If two informers have the same collection in different
-// files, or in memory, the older informer with an open store has the metrics, as in client-go. A program with informers
-// for several clusters uses a Metrics for each, registered with prometheus.WrapRegistererWith and a label for the
-// cluster.
+// files, or in memory, only the older informer with an open store has metrics, as in client-go. A program with
+// informers for several clusters uses a Metrics for each cluster, registered with prometheus.WrapRegistererWith and a
+// label for the cluster.
 package metrics

@@ -12,7 +12,6 @@ import (
 
 const document = "../docs/metrics.md"
 
-// described is a metric as Describe returns it.
 type described struct{ name, kind, labels, help string }
 
 var description = regexp.MustCompile(`fqName: "([^"]+)", help: "([^"]*)", unit: "", constLabels: {}, variableLabels: {([^}]*)}`)
@@ -49,7 +48,7 @@ func describeAll(t *testing.T) (all []described) {
 		describe(t, receivedBytes, "counter"))
 }
 
-// TestDocument checks that docs/metrics.md has exactly the metrics of Describe. With the flag -update the test writes
+// TestDocument checks that docs/metrics.md lists exactly the metrics of Describe. With the flag -update the test writes
 // the table in that document.
 func TestDocument(t *testing.T) {
 	rows := "| name | type | further labels | |\n|---|---|---|---|\n"

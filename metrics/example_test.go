@@ -31,7 +31,6 @@ func ExampleNew() {
 	// Output: true <nil>
 }
 
-// following exports metrics, and logs when the source of an informer's data changes.
 type following struct{ *Metrics }
 
 func (f following) InformerMade(i *informer.Informer) {
@@ -42,7 +41,7 @@ func (f following) InformerMade(i *informer.Informer) {
 	})
 }
 
-// An observer of all informers of a factory or a manager can subscribe to changes of their source.
+// An Observer of all informers of a factory or a manager can subscribe to changes of their Source.
 func ExampleMetrics_InformerMade() {
 	m := New()
 	prometheus.MustRegister(m)

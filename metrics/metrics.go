@@ -17,11 +17,11 @@ import (
 // Metrics observes informers and collects their metrics, which docs/metrics.md describes.
 type Metrics struct {
 	received meter.Received
-	counts   atomic.Bool // true once CountReceived was called: the received bytes are counted
+	counts   atomic.Bool // true after CountReceived: received bytes are counted
 	commits  commits
 
 	mu        sync.RWMutex
-	informers []*observed                      // guarded by mu; older first
+	informers []*observed                      // guarded by mu; oldest first
 	byPointer map[*informer.Informer]*observed // guarded by mu
 }
 
@@ -36,8 +36,7 @@ func New() *Metrics {
 }
 
 // CountReceived returns a copy of config whose clients count received bytes on the network: compressed, with headers
-// and TLS. The clients have their own connections. If config has a Transport, it does not dial, and its bytes are not
-// counted.
+// and TLS. The clients have their own connections. A Transport in config does not dial, so its bytes are not counted.
 func (m *Metrics) CountReceived(config *rest.Config) *rest.Config {
 	m.counts.Store(true)
 	return m.received.Count(config)
@@ -57,7 +56,7 @@ func (m *Metrics) InformerMade(i *informer.Informer) {
 	})
 	for _, other := range m.informers {
 		if other.collection == o.collection && i.File() != nil && other.informer.File() == i.File() {
-			o.calls = other.calls // informers of one collection share their call counters, and only one informer is collected
+			o.calls = other.calls // informers of one collection share their call counters, and Collect shows only one of them
 		}
 	}
 	m.informers = append(m.informers, o)
@@ -94,7 +93,7 @@ func (m *Metrics) HandlerCalled(i *informer.Informer, handler string, took time.
 	}
 }
 
-// observed returns the counters of i, or nil if its run has ended.
+// observed returns the counters of i, or nil after InformerEnded.
 func (m *Metrics) observed(i *informer.Informer) *observed {
 	m.mu.RLock()
 	defer m.mu.RUnlock()

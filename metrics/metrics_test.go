@@ -27,7 +27,7 @@ import (
 	"github.com/larder-dev/larder/internal/fakeapi"
 )
 
-// TestExposition pins names, types, help and labels, on which dashboards and alerts depend.
+// TestExposition pins names, types, help and labels, because dashboards and alerts depend on them.
 func TestExposition(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -101,7 +101,6 @@ func writeExposition(t *testing.T, r *rig) {
 	}
 }
 
-// named returns the names of the metrics in an exposition.
 func named(text string) (names []string) {
 	for line := range strings.Lines(text) {
 		if f := strings.Fields(line); len(f) > 2 && f[1] == "TYPE" {
@@ -111,7 +110,7 @@ func named(text string) (names []string) {
 	return names
 }
 
-// TestOffline checks that after a restart without a server the metrics show the age of the data and the error.
+// TestOffline checks that the metrics show the age of the data and the error after a restart without a server.
 func TestOffline(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -139,7 +138,6 @@ func TestOffline(t *testing.T) {
 	})
 }
 
-// TestRelists checks that lists are counted by reason.
 func TestRelists(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -165,7 +163,7 @@ func TestRelists(t *testing.T) {
 	})
 }
 
-// TestRewriting checks that the reason of a rewriting list is shown before the list and not after it.
+// TestRewriting checks that larder_rewriting shows the reason of a rewriting list until the list ends.
 func TestRewriting(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -187,7 +185,7 @@ func TestRewriting(t *testing.T) {
 	})
 }
 
-// TestKnownDefects checks that a known defect of the stored objects has a series while it lasts (issue 37).
+// TestKnownDefects checks that a known defect of the stored objects has a series while the defect lasts (issue 37).
 func TestKnownDefects(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -217,7 +215,8 @@ func TestKnownDefects(t *testing.T) {
 	})
 }
 
-// TestFullDisk checks that failed commits are counted, and that their class is shown until there is space.
+// TestFullDisk checks that failed commits are counted, and that larder_degraded shows their class until the disk has
+// space.
 func TestFullDisk(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -265,7 +264,7 @@ func TestEndedInformers(t *testing.T) {
 	})
 }
 
-// TestOneCollectionTwice checks that the older of two informers with the same labels is shown, and that scrapes
+// TestOneCollectionTwice checks that only the older of two informers with equal labels is shown, and that scrapes
 // succeed.
 func TestOneCollectionTwice(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -285,8 +284,8 @@ func TestOneCollectionTwice(t *testing.T) {
 	})
 }
 
-// TestSharedCollection checks that informers on one collection share its metrics, with the handlers of both, and that
-// the second keeps them when the first ends.
+// TestSharedCollection checks that informers on one collection share its metrics, with the handlers of all, and that
+// the metrics stay when the first informer ends.
 func TestSharedCollection(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -387,7 +386,6 @@ func TestGatherWhileRunning(t *testing.T) {
 	})
 }
 
-// TestReceived checks that the bytes from a server are counted.
 func TestReceived(t *testing.T) {
 	api := fakeapi.New(fakeapi.Options{})
 	if err := api.Start(); err != nil {

@@ -23,8 +23,8 @@ var (
 	fileLabels = []string{"file"}
 )
 
-// handlerBuckets and commitBuckets are in seconds. Each bucket is a series, so they distinguish only orders of
-// magnitude.
+// Bounds of histograms; handlerBuckets and commitBuckets are in seconds. Each bucket is a series, so the bounds
+// distinguish only orders of magnitude.
 var (
 	handlerBuckets = []float64{.001, .01, .1, 1, 10}
 	commitBuckets  = []float64{.001, .01, .1, 1, 10}
@@ -35,7 +35,7 @@ func histogram(name, help string, buckets []float64, labels ...string) *promethe
 	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
 }
 
-// commits has the metrics of the commits to files, which are counted as they happen.
+// commits has the metrics of commits to files, which are counted as they happen.
 type commits struct {
 	durations, changes *prometheus.HistogramVec
 	failures           *prometheus.CounterVec
@@ -66,20 +66,18 @@ func (c commits) observe(file string, one informer.Commit) {
 	c.changes.WithLabelValues(file).Observe(float64(one.Changes))
 }
 
-// forget removes the series of a file.
 func (c commits) forget(file string) {
 	c.durations.DeleteLabelValues(file)
 	c.changes.DeleteLabelValues(file)
 	c.failures.DeleteLabelValues(file)
 }
 
-// newCalls returns the metric of the durations of one informer's handler calls.
 func newCalls() *prometheus.HistogramVec {
 	return histogram("larder_handler_duration_seconds", "Time that the handler took for a call.", handlerBuckets,
 		slices.Concat(informerLabels, []string{"handler"})...)
 }
 
-// observed is an informer with the counters that are kept for it.
+// observed is an informer with its counters.
 type observed struct {
 	informer   *informer.Informer
 	collection string
@@ -105,7 +103,6 @@ func pathOf(f *store.Store) string {
 	return strings.ToValidUTF8(f.Path(), "\uFFFD")
 }
 
-// closed reports whether the informer's store has been closed.
 func (o *observed) closed() bool {
 	f := o.informer.File()
 	if f == nil {
@@ -115,7 +112,6 @@ func (o *observed) closed() bool {
 	return errors.Is(err, store.ErrClosed)
 }
 
-// collect sends the informer's metrics.
 func (o *observed) collect(ch chan<- prometheus.Metric) {
 	s := o.informer.Status()
 	for _, m := range table {
@@ -126,8 +122,8 @@ func (o *observed) collect(ch chan<- prometheus.Metric) {
 	o.calls.Collect(ch)
 }
 
-// collectFile sends the metrics of a file, and none if it is closed or unreadable: the metrics of its informers show
-// the reason.
+// collectFile sends the metrics of a file. It sends none for a closed or unreadable file, because the metrics of the
+// file's informers show the reason.
 func collectFile(ch chan<- prometheus.Metric, f *store.Store) {
 	size, free, err := f.Size()
 	if err != nil {

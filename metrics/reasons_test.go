@@ -15,7 +15,6 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// constants returns the values of the string constants of a type in a Go file.
 func constants(t *testing.T, file, typeName string) (values []string) {
 	t.Helper()
 	f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
@@ -42,8 +41,8 @@ func constants(t *testing.T, file, typeName string) (values []string) {
 	return values
 }
 
-// TestEachReasonHasALabel checks that each reason to list and each cause of an incident has a label, and is in
-// docs/troubleshooting.md.
+// TestEachReasonHasALabel checks that each reason to list and each cause of an incident has a label, and is documented
+// in docs/troubleshooting.md.
 func TestEachReasonHasALabel(t *testing.T) {
 	doc, err := os.ReadFile("../docs/troubleshooting.md")
 	if err != nil {

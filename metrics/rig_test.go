@@ -28,11 +28,10 @@ import (
 
 var quiet = logr.Discard()
 
-// script is a scripted API server.
 type script struct {
 	*fakecache.FakeControllerSource
 	mu   sync.Mutex
-	fail func(verb string) error // guarded by mu; may be nil; its error, if any, answers the request
+	fail func(verb string) error // guarded by mu; returns the error for a request; may be nil
 }
 
 func (s *script) setFail(fn func(verb string) error) {
@@ -64,7 +63,7 @@ func (s *script) Watch(o metav1.ListOptions) (watch.Interface, error) {
 	return s.FakeControllerSource.Watch(o)
 }
 
-// rig has informers on one scripted server and one file.
+// rig has informers on one scripted API server and one file.
 type rig struct {
 	t      *testing.T
 	m      *Metrics
@@ -95,7 +94,6 @@ func (r *rig) open() {
 	}
 }
 
-// close stops the informers and closes the file.
 func (r *rig) close() {
 	r.t.Helper()
 	r.stop()
@@ -110,7 +108,6 @@ func (r *rig) closeFile() {
 	}
 }
 
-// stop stops the informers.
 func (r *rig) stop() {
 	for _, stop := range r.stops {
 		stop()
@@ -143,7 +140,6 @@ func (r *rig) inform(o informer.Options) *informer.Informer {
 	return i
 }
 
-// run starts an informer with these handlers. The returned function stops it.
 func (r *rig) run(i *informer.Informer, handlers ...cache.ResourceEventHandler) (stop func()) {
 	r.t.Helper()
 	for _, h := range handlers {
@@ -163,7 +159,7 @@ func (r *rig) run(i *informer.Informer, handlers ...cache.ResourceEventHandler) 
 	return stop
 }
 
-// samples returns the samples of these metrics that are not 0, without labels common to all.
+// samples returns the samples of these metrics that are not 0, without the labels common to all samples.
 func (r *rig) samples(names ...string) (out []string) {
 	r.t.Helper()
 	families, err := r.reg.Gather()
@@ -187,7 +183,7 @@ func (r *rig) samples(names ...string) (out []string) {
 	return out
 }
 
-// distinct returns the values of labels that differ between samples of a test.
+// distinct returns the values of the labels that differ between a test's samples.
 func distinct(m *dto.Metric) (labels string) {
 	for _, l := range m.GetLabel() {
 		if !slices.Contains([]string{"collection", "group", "resource", "version"}, l.GetName()) && l.GetValue() != "" {
@@ -197,7 +193,6 @@ func distinct(m *dto.Metric) (labels string) {
 	return labels
 }
 
-// expect compares the samples of all metrics in want.
 func (r *rig) expect(what string, want ...string) {
 	r.t.Helper()
 	var names []string
@@ -209,7 +204,6 @@ func (r *rig) expect(what string, want ...string) {
 	}
 }
 
-// absent checks that there are no samples of these metrics.
 func (r *rig) absent(what string, names ...string) {
 	r.t.Helper()
 	if got := r.samples(names...); len(got) > 0 {
@@ -221,7 +215,6 @@ func pod(name string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name}}
 }
 
-// sleeper is a handler whose calls take half a second each.
 type sleeper struct{}
 
 func (sleeper) OnAdd(any, bool)   { time.Sleep(500 * time.Millisecond) }

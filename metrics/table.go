@@ -13,10 +13,9 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// informerLabels are the labels of every metric of an informer.
 var informerLabels = []string{"group", "version", "resource", "namespace", "collection"}
 
-// send sends one sample of a metric, with the value of its additional label, if it has one.
+// send sends one sample of a metric. label is the value of the metric's additional label, if the metric has one.
 type send func(value float64, label ...string)
 
 // metric is a metric of an informer that is read at a scrape.
@@ -26,7 +25,6 @@ type metric struct {
 	read func(s *informer.Status, send send)
 }
 
-// table has the metrics that are read from an informer's Status.
 var table = []metric{
 	gauge("larder_queued_items", "What was received and is not stored yet; at most 8,192.",
 		func(s *informer.Status) float64 { return float64(s.Pending) }),
@@ -139,7 +137,6 @@ var table = []metric{
 		func(h durable.Status) float64 { return oneIf(h.Replaying) }),
 }
 
-// gauge returns a metric with one value.
 func gauge(name, help string, value func(s *informer.Status) float64) metric {
 	return gaugeOf(name, help, "", func(s *informer.Status, send send) { send(value(s)) })
 }
@@ -148,8 +145,7 @@ func counter(name, help string, value func(s *informer.Status) float64) metric {
 	return counterOf(name, help, "", func(s *informer.Status, send send) { send(value(s)) })
 }
 
-// gaugeOf returns a metric with one sample for each value of an additional label. The metric has no additional label if
-// label is "".
+// gaugeOf returns a metric with one sample for each value of the additional label. With label "" the metric has none.
 func gaugeOf(name, help, label string, read func(s *informer.Status, send send)) metric {
 	labels := informerLabels
 	if label != "" {
@@ -188,7 +184,7 @@ func ofDurable(name, help string, value func(durable.Status) float64) metric {
 	})
 }
 
-// lastDigits returns the last 15 digits of a resourceVersion, as client-go does: a float64 represents them exactly.
+// lastDigits returns the last 15 digits of a resourceVersion, which a float64 represents exactly, as client-go does.
 func lastDigits(rv string) (float64, bool) {
 	if len(rv) > 15 {
 		rv = rv[len(rv)-15:]
