@@ -15,29 +15,24 @@ import (
 	"github.com/larder-dev/larder/store/internal/keyring"
 )
 
-// Body is the payload of a record, that is, the encoded object, with the data needed to decode it. Every object that is
-// read from the file is decoded from a Body.
+// Body is the payload of a record, that is, the encoded object, with the data needed to decode it.
 type Body struct {
 	Encoding string
 	Payload  []byte               // encoded object; may be memory of a transaction
-	Size     int                  // size of the uncompressed payload in bytes
-	dict     *compress.Dictionary // dictionary that compressed the payload; nil if it is not compressed
+	Size     int                  // bytes of the uncompressed payload
+	dict     *compress.Dictionary // compressed the payload; nil for an uncompressed payload
 }
 
-// Compressed reports whether the payload is compressed.
 func (b Body) Compressed() bool { return b.dict != nil }
 
 // Coder decrypts, decompresses and decodes the stored objects of one collection. It is safe for concurrent use.
 type Coder struct {
-	// Sealer seals and opens the records of the collection.
 	*keyring.Sealer
-	// Dictionaries holds the dictionaries of the collection's compressed records.
 	*compress.Dictionaries
 	codec      codec.Codec
 	collection string
 }
 
-// New returns the Coder of a collection. Objects are encoded with codec and sealed with keys of the ring.
 func New(collection string, codec codec.Codec, keys *keyring.Ring) *Coder {
 	sealer := keys.Sealer(collection)
 	return &Coder{Sealer: sealer, Dictionaries: compress.NewDictionaries(collection, sealer), codec: codec,
@@ -45,7 +40,7 @@ func New(collection string, codec codec.Codec, keys *keyring.Ring) *Coder {
 }
 
 // Open returns the unsealed body of a record in the objects bucket. It fails with entry.ErrIncompatible if a newer
-// program has written the record.
+// program wrote the record.
 func (c *Coder) Open(objects *bolt.Bucket, key string, h format.Header, payload []byte) (Body, error) {
 	b := Body{Encoding: h.Encoding, Payload: payload, Size: h.PlainSize(payload)}
 	if h.Unknown != 0 {
@@ -68,7 +63,6 @@ func (c *Coder) Open(objects *bolt.Bucket, key string, h format.Header, payload 
 	return b, nil
 }
 
-// OpenPlain returns the unsealed and decompressed body of a record: it calls Open, then Plain.
 func (c *Coder) OpenPlain(objects *bolt.Bucket, key string, h format.Header, payload []byte) (Body, error) {
 	b, err := c.Open(objects, key, h, payload)
 	if err != nil {
@@ -84,15 +78,13 @@ func (c *Coder) Plain(key string, b Body, buf []byte) (Body, error) {
 	}
 	plain, err := b.dict.Decompress(buf, b.Payload, b.Size)
 	if err != nil {
-		// Decompression has failed, although the checksums of the record and the dictionary are right: the file is not
-		// damaged.
+		// The checksums of the record and of the dictionary are right, so the file is not damaged.
 		return b, fmt.Errorf("record %s in collection %s cannot be decompressed: %w: %w", printable.Key(key), c.collection,
 			entry.ErrIncompatible, err)
 	}
 	return Body{Encoding: b.Encoding, Payload: plain, Size: b.Size}, nil
 }
 
-// Decode decompresses and decodes the object.
 func (c *Coder) Decode(key string, b Body) (runtime.Object, error) {
 	if b.dict == nil {
 		return c.decodePlain(key, b)
@@ -114,7 +106,7 @@ func (c *Coder) Decode(key string, b Body) (runtime.Object, error) {
 func (c *Coder) decodePlain(key string, b Body) (runtime.Object, error) {
 	obj, err := codec.Decode(c.codec, b.Encoding, b.Payload)
 	if errors.Is(err, entry.ErrDamaged) {
-		// The checksum was right: these are the bytes that were written, so the file is not damaged.
+		// The checksum of the record is right, so the file is not damaged.
 		err = fmt.Errorf("%w: %v", entry.ErrIncompatible, err) //nolint:errorlint // it must not wrap ErrDamaged
 	}
 	if err != nil {
@@ -123,7 +115,6 @@ func (c *Coder) decodePlain(key string, b Body) (runtime.Object, error) {
 	return obj, nil
 }
 
-// Object returns the decoded object of a record in the objects bucket.
 func (c *Coder) Object(objects *bolt.Bucket, key string, data []byte) (runtime.Object, error) {
 	h, payload, err := format.ParsePayload(c.collection, key, data)
 	if err != nil {
@@ -132,7 +123,6 @@ func (c *Coder) Object(objects *bolt.Bucket, key string, data []byte) (runtime.O
 	return c.ObjectOf(objects, key, h, payload)
 }
 
-// ObjectOf returns the object of a record that is already split into header and payload.
 func (c *Coder) ObjectOf(objects *bolt.Bucket, key string, h format.Header, payload []byte) (runtime.Object, error) {
 	b, err := c.Open(objects, key, h, payload)
 	if err != nil {

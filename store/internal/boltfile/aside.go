@@ -10,11 +10,11 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// keepDamaged is the number of damaged files that are kept, so that a disk that keeps damaging files does not fill up.
+// keepDamaged bounds the number of damaged files beside the store, so that a bad disk does not fill up.
 const keepDamaged = 2
 
-// setAside renames the damaged file at path, by a call of move, and returns the new name, <path>.damaged-<UTC>. It
-// keeps keepDamaged damaged files: this one, and the newest of the earlier ones by name. It removes the others.
+// setAside renames the damaged file at path with move, and returns the new name, <path>.damaged-<UTC>. It removes the
+// oldest of the other damaged files by name, and leaves keepDamaged files.
 func setAside(path string, move func(from, to string) error) (string, error) {
 	stamp := path + format.SuffixDamaged + time.Now().UTC().Format("20060102T150405.000000000Z")
 	name := stamp
@@ -29,8 +29,7 @@ func setAside(path string, move func(from, to string) error) (string, error) {
 	if err := move(path, name); err != nil {
 		return "", err
 	}
-	// The oldest damaged files are removed. The new one stays even if others have later times in their names: the clock
-	// may have been set back.
+	// The new file stays even if other damaged files have later times in their names: the clock may have been set back.
 	old := slices.DeleteFunc(beside(path, format.SuffixDamaged), func(other string) bool { return other == name })
 	for _, extra := range old[:max(len(old)-(keepDamaged-1), 0)] {
 		_ = os.Remove(extra)

@@ -14,8 +14,8 @@ type background struct {
 	cancel context.CancelFunc
 
 	mu sync.Mutex
-	// running is the number of goroutines, and ended is signalled when it changes. Both are guarded by mu. A
-	// sync.WaitGroup would not do: a goroutine may be started while CloseBackground waits.
+	// running is the number of goroutines, and every change signals ended; mu guards running. A sync.WaitGroup would not
+	// do, because a goroutine may start while CloseBackground waits.
 	running int
 	ended   *sync.Cond
 }
@@ -25,13 +25,13 @@ func (b *background) init(log func() logr.Logger) {
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 }
 
-// CloseBackground cancels the background work and waits until it has ended.
+// CloseBackground cancels the background work and waits for its end.
 func (b *background) CloseBackground() {
 	b.cancel()
 	b.WaitBackground(0)
 }
 
-// WaitBackground waits until at most this many goroutines are running.
+// WaitBackground waits until no more than most goroutines are running.
 func (b *background) WaitBackground(most int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -40,11 +40,10 @@ func (b *background) WaitBackground(most int) {
 	}
 }
 
-// ending reports whether CloseBackground has been called.
 func (b *background) ending() bool { return b.ctx.Err() != nil }
 
-// Go runs fn in a goroutine that CloseBackground cancels and waits for. After CloseBackground, fn gets a context that
-// is cancelled already, and Close waits for fn.
+// Go runs fn in a goroutine that CloseBackground cancels and waits for. After CloseBackground, fn gets a cancelled
+// context, and Close waits for fn.
 func (b *background) Go(name string, fn func(ctx context.Context)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestSteadyTime checks the steady clock, which measures the age of tombstones: it never goes back, and it counts at
-// most a day for the time that the file was closed, however far the wall clock has advanced.
+// TestSteadyTime checks that the steady clock never goes back, and counts at most a day for the time that the file was
+// closed.
 func TestSteadyTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wall := time.Date(2027, time.May, 1, 0, 0, 0, 0, time.UTC)

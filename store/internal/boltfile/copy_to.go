@@ -9,7 +9,6 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// copyBuffer is the number of bytes that CopyTo writes at a time; the last write may be shorter.
 const copyBuffer = 256 << 10
 
 // CopyTo writes the committed state of the file to w, in one transaction, and returns the number of bytes. It checks
@@ -40,8 +39,8 @@ func (f *File) CopyTo(ctx context.Context, w io.Writer) (n int64, err error) {
 type copyWriter struct {
 	ctx context.Context
 	w   io.Writer
-	n   int64 // number of bytes written so far
-	err error // error of the last write; nil if it succeeded
+	n   int64 // bytes written so far
+	err error // error of the last write
 }
 
 func (c *copyWriter) Write(p []byte) (n int, err error) {

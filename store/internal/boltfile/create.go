@@ -14,8 +14,8 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// create makes an empty store at path. The file is complete and synced before it is renamed to path, so a crash leaves
-// either no store or a good one. create does not sync the directory. The caller holds the Mark, the lock for opening.
+// create makes an empty store at path. The file is complete and synced before the rename to path, so a crash leaves
+// either no store or a good one. create does not sync the directory. The caller holds the Mark.
 func create(path string, o creating) error {
 	h, err := createTemporary(path, o)
 	if err != nil {
@@ -32,20 +32,17 @@ func create(path string, o creating) error {
 	return nil
 }
 
-// creating holds the parameters of a new file.
 type creating struct {
-	// maxSize is the maximum size of the file; 0 for none.
+	// maxSize is the maximum size of the file in bytes; 0 for no limit.
 	maxSize int64
-	// pageSize is the page size; 0 for the system's. mapped is the size of the address space to map; 0 for bbolt's
-	// choice.
+	// pageSize is the page size; 0 for the system's. mapped is the size of the address space to map; 0 for bbolt's choice.
 	pageSize, mapped int
 }
 
-// temporaryName returns a name for a temporary file beside path. After a crash RemoveDebris removes the file.
 func temporaryName(path string) string { return path + format.SuffixNew + rand.Text() }
 
-// createTemporary makes an empty store under a temporary name beside path, and returns it open and locked. If it fails,
-// it leaves no file.
+// createTemporary makes an empty store under a temporary name beside path, and returns it open and locked. After a
+// crash, RemoveDebris removes the file.
 func createTemporary(path string, o creating) (*Handle, error) {
 	name := temporaryName(path)
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
@@ -66,7 +63,7 @@ func createTemporary(path string, o creating) (*Handle, error) {
 	return h, nil
 }
 
-// ClassifySpace wraps err with ErrNoSpace if isNoSpace(err) is true, and otherwise returns it unchanged.
+// ClassifySpace wraps err with ErrNoSpace if isNoSpace(err) is true, and otherwise returns err unchanged.
 func ClassifySpace(err error) error {
 	if isNoSpace(err) && !errors.Is(err, ErrNoSpace) {
 		return fmt.Errorf("%w: %w", ErrNoSpace, err)
@@ -74,16 +71,14 @@ func ClassifySpace(err error) error {
 	return err
 }
 
-// RemoveDebris removes the temporary files of crashed processes beside path. The caller holds the Mark (the lock for
-// opening) and the lock on the store, so no process is using these files. Files that cannot be removed are left for the
-// next call.
+// RemoveDebris removes the temporary files of crashed processes beside path. The caller holds the Mark and the lock on
+// the store, so no process is using these files. The next call removes files whose removal failed.
 func RemoveDebris(path string) {
 	for _, name := range beside(path, format.SuffixNew) {
 		_ = os.Remove(name)
 	}
 }
 
-// beside returns the regular files whose names begin with path and suffix, sorted by name.
 func beside(path, suffix string) []string {
 	dir, prefix := filepath.Dir(path), filepath.Base(path)+suffix
 	entries, err := os.ReadDir(dir)

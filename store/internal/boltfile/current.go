@@ -6,19 +6,18 @@ import (
 	"sync"
 )
 
-// current is the handle that a File uses now, and the error that made the File fail.
 type current struct {
-	path string // the file's name, for errors
+	path string // name of the file in errors
 
 	mu      sync.Mutex
-	handle  *Handle       // guarded by mu; nil until the file is open, and after it was closed
-	failure error         // guarded by mu; the error because of which nothing is written any more
+	handle  *Handle       // guarded by mu; nil before Open and after Close
+	failure error         // guarded by mu; the error that stopped all writes
 	failed  chan struct{} // guarded by mu; closed while failure is not nil
-	written int64         // guarded by mu; bytes written through the handles that were replaced
+	written int64         // guarded by mu; bytes written through replaced handles
 }
 
 // acquire returns the current handle, which the caller must release. It fails with ErrClosed if the file is not open,
-// and with ErrOverwritten once a transaction has found that the file was overwritten.
+// and with ErrOverwritten once a transaction has found that another file was copied over the file.
 func (c *current) acquire() (*Handle, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -32,9 +31,8 @@ func (c *current) acquire() (*Handle, error) {
 	return c.handle, nil
 }
 
-// Err returns the error because of which the file is not written until an Exchange replaces it, or nil while the file
-// works. The error wraps ErrOutcomeUnknown, ErrDamaged or ErrOverwritten. ErrOverwritten is final, and then the file is
-// not read either.
+// Err returns the error that stopped all writes, or nil. The error wraps ErrOutcomeUnknown, ErrDamaged or
+// ErrOverwritten. An Exchange clears the first two. ErrOverwritten is final, and stops reads too.
 func (c *current) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -48,7 +46,7 @@ func (c *current) Failed() <-chan struct{} {
 	return c.failed
 }
 
-// fail records the failure if h is the current handle. It returns false if h is not current, or if the file has failed
+// fail sets the failure of the handle h. It returns false if h is not the current handle, or if the file has failed
 // before.
 func (c *current) fail(h *Handle, reason error) (first bool) {
 	c.mu.Lock()
@@ -66,15 +64,14 @@ func (c *current) fail(h *Handle, reason error) (first bool) {
 	return false
 }
 
-// IsCurrent reports whether h is the current handle. Exchange and Close replace the current handle.
 func (c *current) IsCurrent(h *Handle) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.handle == h
 }
 
-// use makes h the current handle and clears the failure of the old one. It calls the function then before any caller
-// can acquire h.
+// use makes h the current handle and clears the failure of the previous handle. It calls then before any caller can
+// acquire h.
 func (c *current) use(h *Handle, then func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -85,7 +82,6 @@ func (c *current) use(h *Handle, then func()) {
 	then()
 }
 
-// remove removes the current handle and returns it, with its failure; nil if there is none.
 func (c *current) remove() (h *Handle, failure error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -101,8 +97,8 @@ func (c *current) replaceLocked(h *Handle) {
 	c.handle = h
 }
 
-// Written returns the number of bytes written since the file was opened, in whole pages, as bbolt writes them. It
-// includes the copies by Exchange.
+// Written returns the number of bytes of the pages written since the file was opened. It includes the copies by
+// Exchange.
 func (c *current) Written() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()

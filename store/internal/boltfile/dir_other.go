@@ -4,11 +4,10 @@ package boltfile
 
 import "os"
 
-// RenamesOpen reports whether a file can be renamed while it is open.
 const RenamesOpen = false
 
-// nameless reports whether an open file has been removed, which is not possible here.
+// nameless returns false: an open file cannot be removed on these systems.
 func nameless(*os.File) bool { return false }
 
-// SyncDir does nothing: a directory cannot be synced here.
+// SyncDir does nothing, because these systems cannot sync a directory.
 func SyncDir(string) error { return nil }

@@ -8,10 +8,9 @@ import (
 	"syscall"
 )
 
-// RenamesOpen reports whether a file can be renamed while it is open.
 const RenamesOpen = true
 
-// nameless reports whether an open file has been removed: it has no hard link any more.
+// nameless reports whether an open file has been removed: its number of hard links is 0.
 func nameless(f *os.File) bool {
 	info, err := f.Stat()
 	if err != nil {
@@ -21,8 +20,7 @@ func nameless(f *os.File) bool {
 	return ok && st.Nlink == 0
 }
 
-// SyncDir syncs the directory, so that its file names are durable. It returns nil if the file system does not support
-// that.
+// SyncDir makes the file names in the directory durable. It returns nil if the file system does not support that.
 func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

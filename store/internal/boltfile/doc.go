@@ -2,24 +2,23 @@
 // on it, exchanges it for a copy, and moves it aside if it is damaged. It does not know collections: it reads and
 // writes only the content that describes the file itself (root.go: format, clean close, clocks).
 //
-// The rest of the store uses a File: call New, then Open or OpenExisting, which block. View and Update run
-// transactions. There is one writer at a time, in the order of the calls of TakeWriter. Every wait for the writer
-// lock ends with its context, and the error names the holder. A failed commit returns ErrNoSpace if nothing was
-// written, and otherwise ErrOutcomeUnknown. After ErrOutcomeUnknown, and after damage, the File has failed (Err,
-// Failed): it can be read but not written until an Exchange.
+// Call New, then Open or OpenExisting, which block. View and Update run transactions. There is one writer at a time, in
+// the order of the calls of TakeWriter. Every wait for the writer lock ends with its context, and the error names the
+// holder. A failed commit returns ErrNoSpace if nothing was written, and otherwise ErrOutcomeUnknown. After
+// ErrOutcomeUnknown, and after damage, the File has failed (Err, Failed): it can be read but not written until an
+// Exchange.
 //
 // Before each write, KeepName verifies that the open file still has its name. Each transaction verifies that the file
-// still has the content of the store (Handle.verifyIdentity). If another file was copied over it, the file is neither
-// read nor written any more (ErrOverwritten). Go runs background work that belongs to the File. To close a File, call
+// still has the content of the store (Handle.verifyIdentity). If another file was copied over it, the File fails all
+// reads and writes with ErrOverwritten. Go runs background work that belongs to the File. To close a File, call
 // CloseBackground, take the writer lock and call Close.
 //
-// Locks are taken in this order: the writer lock, the right to exchange (BeginExchange, PauseExchanges), the mutex
-// of the current handle. Under that mutex only Exchange.InUse is called.
+// Locks are taken in this order: the writer lock, the right to exchange (BeginExchange, PauseExchanges), the mutex of
+// the current handle. Under that mutex only Exchange.InUse is called.
 //
-// A Handle is one open file. Its View and Update run transactions with faults contained: a page that is malformed or
-// cannot be read causes an error that wraps entry.ErrDamaged (FaultError), not a panic. A failed commit is a
-// commitError. Scan reads a bucket in order, and fails if keys are out of order. Memory from bbolt is valid until its
-// transaction ends.
+// A Handle is one open file. Its View and Update run transactions with faults contained: a malformed or unreadable page
+// causes an error that wraps entry.ErrDamaged (FaultError), not a panic. A failed commit is a commitError. Memory from
+// bbolt is valid until its transaction ends.
 //
 // A new file is made under a temporary name, and renamed after it is synced. To open a file, a File first takes its
 // Mark, which counts the processes that died while they opened the file, and then locks the file (openLocked, opening).

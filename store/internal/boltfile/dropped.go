@@ -12,14 +12,13 @@ import (
 )
 
 const (
-	// dropStep is the approximate number of bytes of a dropped collection's bucket that one transaction reads and
-	// removes.
+	// dropStep is the approximate number of bytes of a dropped collection that one transaction reads and removes.
 	dropStep = 16 << 20
-	// dropRetry is how long the removal of dropped buckets waits after an error.
+	// dropRetry is the delay after a failed removal of dropped collections.
 	dropRetry = time.Minute
 )
 
-// Dropping describes the removal of a dropped collection to callers that wait for the writer lock.
+// Dropping is the Work of removing a dropped collection.
 var Dropping = Work{What: "the removal of a collection", Frees: true}
 
 // Drop moves a bucket from the root bucket to BucketDropped, where readers do not look. Call ClearDropped after the
@@ -29,7 +28,7 @@ func Drop(tx *bolt.Tx, name []byte) error {
 	if err != nil {
 		return err
 	}
-	// BucketDropped may have the contents of an earlier dropped collection of the same name.
+	// BucketDropped may have an earlier dropped collection of the same name, so the path includes the transaction id.
 	to, err := all.CreateBucketIfNotExists(binary.BigEndian.AppendUint64(nil, uint64(tx.ID())))
 	if err != nil {
 		return err
@@ -37,16 +36,15 @@ func Drop(tx *bolt.Tx, name []byte) error {
 	return tx.Bucket(format.BucketLarder).MoveBucket(name, to)
 }
 
-// ClearDropped frees the pages of dropped buckets, in transactions of about 16 MiB each, so that other writes can run
-// in between. If it fails, or ctx ends, it continues in the background. Dropped buckets that remain when the process
-// ends are freed by the next process after Open.
+// ClearDropped frees the pages of dropped collections, in transactions of about 16 MiB each, so that other writes can
+// run in between. If it fails, or ctx ends, it continues in the background. If the process ends before that, the next
+// process continues after Open.
 func (f *File) ClearDropped(ctx context.Context) {
 	if f.clear(ctx) != nil {
 		f.Go("remove what was dropped", f.clearLoop)
 	}
 }
 
-// clearLeft removes, in the background, the dropped buckets that an earlier process has left.
 func (f *File) clearLeft() {
 	left := false
 	err := f.View(context.Background(), func(tx *bolt.Tx) error {
@@ -58,7 +56,6 @@ func (f *File) clearLeft() {
 	}
 }
 
-// clearLoop removes dropped buckets until none is left. After an error it waits and tries again.
 func (f *File) clearLoop(ctx context.Context) {
 	for f.clear(ctx) != nil {
 		select {
@@ -69,7 +66,7 @@ func (f *File) clearLoop(ctx context.Context) {
 	}
 }
 
-// clear removes the remaining dropped buckets. It may be called concurrently.
+// clear removes all dropped buckets. It may be called concurrently.
 func (f *File) clear(ctx context.Context) error {
 	for {
 		p, err := f.nextDropped(ctx)
@@ -82,17 +79,15 @@ func (f *File) clear(ctx context.Context) error {
 	}
 }
 
-// droppedPage holds the entries of a dropped bucket that one transaction removes.
 type droppedPage struct {
-	// path is the path of a bucket inside BucketDropped, where the contents of dropped collections are. keys are keys
-	// of entries in that bucket.
+	// path is the path of a bucket in BucketDropped. keys are keys of entries in that bucket.
 	path, keys [][]byte
 	// all is true if keys are all entries of the bucket, so that the bucket is removed too.
 	all bool
 }
 
-// nextDropped returns the entries to remove next, or nil if none is left. It reads them in a read transaction, which
-// does not block writers; the write transaction that removes them then finds their pages in memory.
+// nextDropped returns the entries to remove next, or nil after the last one. It reads them in a read transaction, which
+// does not block writers; the write transaction that removes the entries then finds their pages in memory.
 func (f *File) nextDropped(ctx context.Context) (p *droppedPage, err error) {
 	err = f.View(ctx, func(tx *bolt.Tx) error {
 		if b := tx.Bucket(format.BucketDropped); b != nil {
@@ -103,8 +98,7 @@ func (f *File) nextDropped(ctx context.Context) (p *droppedPage, err error) {
 	return p, err
 }
 
-// firstDropped returns the first entries of the first bucket, at or below b, that has no nested buckets. It returns
-// entries of about left bytes.
+// firstDropped returns the first entries, about left bytes, of the first bucket at or below b without nested buckets.
 func firstDropped(b *bolt.Bucket, path [][]byte, left int) *droppedPage {
 	p := &droppedPage{path: path, all: true}
 	page := b.Tx().DB().Info().PageSize
@@ -123,7 +117,7 @@ func firstDropped(b *bolt.Bucket, path [][]byte, left int) *droppedPage {
 	return p
 }
 
-// remove removes the entries of the page, except entries that another call has removed already.
+// remove removes the entries of the page, except entries that a concurrent call has removed.
 func (p *droppedPage) remove(tx *bolt.Tx) error {
 	last := len(p.path) - 1
 	if last == 0 {

@@ -2,7 +2,7 @@ package boltfile
 
 import "errors"
 
-// These errors are documented in package store, which exports them.
+// Package store exports and documents these errors.
 var (
 	ErrLocked      = errors.New("the store is in use")
 	ErrNewerFormat = errors.New("the store's format is newer than this program")

@@ -13,19 +13,19 @@ import (
 type Exchange struct {
 	// Copy copies old to a file made by Fresh, complete and synced. If Copy fails, it leaves no file.
 	Copy func(ctx context.Context, old *Handle) (fresh *Handle, err error)
-	// Aside is true if the old file is damaged: it is then moved aside, not removed.
+	// Aside is true for a damaged old file, which is moved aside instead of removed.
 	Aside bool
-	// InUse is called when the copy becomes the current file, before any caller can read it. It must not use the File.
-	// May be nil.
+	// InUse is called when the copy becomes the current file, before any caller can read the copy. It must not use the
+	// File. May be nil.
 	InUse func()
-	// Retired is called when the old file is closed, unless another replaced file is still being read. May be nil.
+	// Retired is called when the old file is closed, unless another replaced file still has readers. May be nil.
 	Retired func()
 
-	// removed is true if the file was removed or moved away while it was open, so that no file has its name any more.
+	// removed is true if the open file was removed or moved away, so that no file has its name.
 	removed bool
 }
 
-// BeginExchange takes the writer lock for w, and blocks PauseExchanges until end is called.
+// BeginExchange takes the writer lock for w, and blocks PauseExchanges until the caller calls end.
 func (f *File) BeginExchange(ctx context.Context, w Work) (end func(), err error) {
 	release, err := f.TakeWriter(ctx, w)
 	if err != nil {
@@ -39,7 +39,7 @@ func (f *File) BeginExchange(ctx context.Context, w Work) (end func(), err error
 }
 
 // PauseExchanges waits for a running Exchange of the file for a copy, but not for other writes, which a failing disk
-// may never finish. No exchange begins until resume is called.
+// may never finish. No exchange begins until the caller calls resume.
 func (f *File) PauseExchanges(ctx context.Context) (resume func(), err error) {
 	if err := f.exchanging.LockContext(ctx); err != nil {
 		return nil, f.waited(err)
@@ -51,8 +51,7 @@ func (f *File) PauseExchanges(ctx context.Context) (resume func(), err error) {
 // the name. If Exchange fails, the File still uses the old file, and the copy is removed. The caller holds the writer
 // lock and the right to exchange, as after BeginExchange. movedTo is the new name of the old file if Aside is set.
 //
-// Exchange holds the Mark, the lock for opening, meanwhile: otherwise a process that opens the file would remove the
-// copy as debris.
+// Exchange holds the Mark: otherwise a process that opens the file would remove the copy as debris.
 func (f *File) Exchange(ctx context.Context, x Exchange) (movedTo string, err error) {
 	old, err := f.acquire()
 	if err != nil {
@@ -76,7 +75,6 @@ func (f *File) Exchange(ctx context.Context, x Exchange) (movedTo string, err er
 	return movedTo, err
 }
 
-// Fresh makes an empty file under a temporary name, for a copy of old.
 func (f *File) Fresh(old *Handle) (*Handle, error) {
 	size := int64(0)
 	if info, err := old.File.Stat(); err == nil {
@@ -85,11 +83,10 @@ func (f *File) Fresh(old *Handle) (*Handle, error) {
 	return createTemporary(f.real, creating{maxSize: f.MaxSize, pageSize: f.o.PageSize, mapped: mapSize(size)})
 }
 
-// Beside returns a temporary file name in the directory of the file. If the process dies, the next Open for writing
-// removes the temporary file.
+// Beside returns a temporary file name in the directory of the file. After a crash, the next Open for writing removes
+// the temporary file.
 func (f *File) Beside() string { return temporaryName(f.real) }
 
-// giveName renames the finished copy to the name of the file.
 func (f *File) giveName(x Exchange, old, fresh *Handle) (movedTo string, err error) {
 	switch {
 	case x.Aside:
@@ -103,7 +100,7 @@ func (f *File) giveName(x Exchange, old, fresh *Handle) (movedTo string, err err
 }
 
 // replaceDamaged moves the old file aside and gives its name to the copy. If the file system has hard links, either the
-// old file or the copy is at the path at every moment. It never replaces any other file.
+// old file or the copy is at the path at every moment. replaceDamaged never replaces any other file.
 func (f *File) replaceDamaged(old, fresh *Handle) (movedTo string, err error) {
 	if hasName(old.File, f.real) {
 		movedTo, err = setAside(f.real, linkOrRename)
@@ -122,7 +119,7 @@ func (f *File) replaceDamaged(old, fresh *Handle) (movedTo string, err error) {
 	return movedTo, err
 }
 
-// linkOrRename gives the file the second name to. On a file system without hard links it renames the file.
+// linkOrRename gives a file a second name. On a file system without hard links it renames the file.
 func linkOrRename(from, to string) error {
 	if os.Link(from, to) == nil {
 		return nil
@@ -144,7 +141,7 @@ func (f *File) moveIn(x Exchange, old, fresh *Handle) {
 	f.retire(old, x.Retired)
 }
 
-// retire closes a replaced file in the background, once its readers are done.
+// retire closes a replaced file in the background, after its last reader.
 func (f *File) retire(old *Handle, retired func()) {
 	f.retiring.Add(1)
 	f.Go("close the file that has been replaced", func(context.Context) {

@@ -21,7 +21,7 @@ func (f *File) Classify(h *Handle, err error) error {
 	case errors.As(err, &failed):
 		err = f.classify(h, failed)
 	case errors.Is(err, entry.ErrDamaged):
-		// fn has found a damaged record or index entry: other entries of its page may be damaged too.
+		// A damaged record or index entry stops writes too, because other entries of its page may be damaged.
 		err = fmt.Errorf("%s: %w", f.Path, err)
 		f.Fail(h, err)
 	case errors.Is(err, ErrOverwritten):
@@ -50,18 +50,15 @@ func (f *File) classify(h *Handle, failed *commitError) error {
 	return err
 }
 
-// Fail stops all writes until an exchange, if h is the current handle. The first reason is kept, unless the file has
-// been overwritten since: then it is not read or exchanged any more either. Fail leaves a mark (the file
-// <path>.opening), so that the next process that opens the file first verifies every page, and moves the file aside if
-// it is damaged.
+// Fail stops all writes until an exchange, if h is the current handle. It keeps the first reason, except that
+// ErrOverwritten replaces it, which stops reads and exchanges too. Fail calls leaveMark.
 func (f *File) Fail(h *Handle, reason error) {
 	if f.fail(h, reason) && !f.o.ReadOnly {
 		f.leaveMark()
 	}
 }
 
-// leaveMark leaves a mark, the file <path>.opening, because of which the next process that opens the store verifies
-// every page.
+// leaveMark makes the next process that opens the store verify every page, and move the file aside if it is damaged.
 func (f *File) leaveMark() {
 	if err := leaveMark(f.real); err != nil {
 		f.Logger().Error(err, "No mark could be left for the next process that opens the store")

@@ -10,21 +10,19 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// FaultError reports damage of the file that was found in a transaction. What is the recovered panic value, or a
-// description of the damage. It wraps entry.ErrDamaged.
+// FaultError reports damage of the file that a transaction found. What is the recovered panic value, or a description
+// of the damage. FaultError wraps entry.ErrDamaged.
 type FaultError struct{ What any }
 
-// memoryFault is implemented by the runtime's error for memory that cannot be read.
+// memoryFault is implemented by the runtime's error for unreadable memory.
 type memoryFault interface{ Addr() uintptr }
 
-// asMemoryFault returns the recovered panic value as a memoryFault. ok is false if the panic was not a fault of memory
-// that cannot be read.
 func asMemoryFault(recovered any) (fault memoryFault, ok bool) {
 	err, _ := recovered.(error)
 	return fault, errors.As(err, &fault)
 }
 
-// isMemoryFault reports whether a page could not be read. If it returns false, the page was read and is malformed.
+// isMemoryFault reports whether a page was unreadable. Otherwise the page is malformed.
 func (e *FaultError) isMemoryFault() bool {
 	_, ok := asMemoryFault(e.What)
 	return ok
@@ -39,9 +37,9 @@ func (e *FaultError) Error() string {
 
 func (e *FaultError) Unwrap() error { return entry.ErrDamaged }
 
-// contain runs fn and returns its error. If fn causes a memory fault (the mapped file was truncated or cannot be read)
-// or bbolt panics (a page is malformed), contain returns a FaultError. It passes on any other panic, which is a bug in
-// the program and not damage of the file.
+// contain runs fn and returns its error. If fn causes a memory fault (the mapped file is truncated or unreadable) or
+// bbolt panics (a page is malformed), contain returns a FaultError. It passes on any other panic, which is a bug in the
+// program and not damage of the file.
 func contain(fn func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	returned := false
@@ -49,7 +47,7 @@ func contain(fn func() error) (err error) {
 		if returned {
 			return
 		}
-		// This must precede recover: the frames that panicked are still on the stack.
+		// panickedInBolt must precede recover, while the frames that panicked are still on the stack.
 		fromBolt := panickedInBolt()
 		r := recover()
 		if r == nil {
@@ -65,7 +63,6 @@ func contain(fn func() error) (err error) {
 	return err
 }
 
-// panickedInBolt reports whether the function that panicked is one of bbolt's.
 func panickedInBolt() bool {
 	pcs := make([]uintptr, 64)
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])

@@ -15,41 +15,40 @@ import (
 
 // File is a bbolt file that is kept open under its name.
 //
-// The open file is a Handle, which Exchange can replace while the File is in use: callers reach it through View and
-// Update only. A write
+// The open file is a Handle, which Exchange can replace while the File is in use: callers reach the Handle through View
+// and Update only. A write
 //
 //  1. takes the writer lock (one at a time),
 //  2. runs the caller's function in a bbolt transaction, with faults contained,
 //  3. commits, and
 //  4. classifies the error, if any: see Classify.
 type File struct {
-	// Path is the file's name as it was given to New. Messages and errors use it.
+	// Path is the file name that the caller gave to New, for messages and errors.
 	Path string
 	// MaxSize is Options.MaxSize. A change applies to files that are opened or made later.
 	MaxSize int64
-	// Commit is called instead of tx.Commit if it is set. It is for tests; set it while nothing is written.
+	// Commit replaces tx.Commit in tests. Set it while no write runs. May be nil.
 	Commit func(tx *bolt.Tx) error
 
-	background // methods Go, CloseBackground, WaitBackground: goroutines of the file
-	clocks     // methods Wall, Steady, Times, PutTimes: the two clocks
-	current    // methods Err, Failed, IsCurrent, Written: the current Handle
-	writerLock // methods TakeWriter, SlowErr, StillWriting, Await: one writer at a time
+	background
+	clocks
+	current
+	writerLock
 
 	o    Options
 	real string // absolute path with symbolic links resolved, for all file operations; set by resolve
-	anew anew   // limits the copies of a removed file; used by the holder of the writer lock
-	// hidden is true if a lack of permissions prevented the check that the open file still has its name. Used by the
-	// holder of the writer lock.
+	anew anew   // used by the holder of the writer lock
+	// hidden is true if a lack of permissions prevented the check of KeepName. Only the holder of the writer lock uses it.
 	hidden bool
 	// markedClean is true while the root bucket may say that the file was closed cleanly; the first commit removes that
-	// key. Used by the holder of the writer lock.
+	// key. Only the holder of the writer lock uses it.
 	markedClean bool
-	// exchanging is held while another file replaces this one. Take the writer lock first.
+	// Exchange holds exchanging. Take the writer lock first.
 	exchanging patient.Mutex
-	retiring   atomic.Int32 // number of files that Exchange has replaced and that readers still use
+	retiring   atomic.Int32 // number of replaced files that readers still use
 
-	// Set by Open: quarantined is the name to which a damaged file was moved, unverified is true if some pages are not
-	// verified yet, and wasClean is true if the file had been closed cleanly.
+	// quarantined is the name to which Open moved a damaged file. unverified is true if Open has not verified some pages.
+	// wasClean is true if the file had been closed cleanly.
 	quarantined          string
 	unverified, wasClean bool
 }
@@ -58,34 +57,33 @@ type File struct {
 type Options struct {
 	// ReadOnly opens the file for inspection, with a shared lock.
 	ReadOnly bool
-	// LockTimeout is how long to wait while another process has the file locked.
+	// LockTimeout is the maximum wait for the lock of another process on the file.
 	LockTimeout time.Duration
-	// MaxSize is the maximum size of the file in bytes; 0 for no limit. A new file is made even if its first pages
-	// exceed that.
+	// MaxSize is the maximum size of the file in bytes; 0 for no limit. A new file is made even if its first pages exceed
+	// MaxSize.
 	MaxSize int64
 	// PageSize is the page size of new files; 0 for the system's.
 	PageSize int
-	// DropStep is the approximate number of bytes of a dropped bucket that one transaction removes. Default 16 MiB.
+	// DropStep is the approximate number of bytes of a dropped collection that one transaction removes. Default 16 MiB.
 	DropStep int
 	// Logger is the logger; nil for klog's.
 	Logger *logr.Logger
 	// Wall returns the time of the wall clock. Default time.Now.
 	Wall func() time.Time
-	// Commit is called instead of tx.Commit, in tests.
+	// Commit replaces tx.Commit in tests.
 	Commit func(tx *bolt.Tx) error
-	// Unlock is called while the file is being opened, to read the data without which it cannot be used: the data keys.
-	// If Unlock fails with ErrDamaged, the file is moved aside.
+	// Unlock reads the data keys from a file that is being opened. If it fails with ErrDamaged, the file is moved aside.
 	Unlock func(ctx context.Context, h *Handle) error
-	// Copy copies old unchanged to a file made by Fresh. The File calls it, with the writer lock held, if the file was
-	// removed while it was open: the copy takes its name. Required unless ReadOnly is set.
+	// Copy copies old unchanged to a file made by Fresh. The File calls it, with the writer lock held, if the open file
+	// was removed: the copy takes its name. Required unless ReadOnly is set.
 	Copy func(ctx context.Context, old *Handle) (fresh *Handle, err error)
 	// WriteFailed is called after a failed write, by the holder of the writer lock.
 	WriteFailed func(w Work, err error)
-	// Slow is called when a write has taken longer than SlowAfter, and again when that write has ended.
+	// Slow is called when a write has taken longer than SlowAfter, and once more at the end of that write.
 	Slow func()
 }
 
-// New returns a File that is not open yet; call Open or OpenExisting.
+// New returns a File that is not open yet. Call Open or OpenExisting.
 func New(path string, o Options) *File {
 	if o.DropStep == 0 {
 		o.DropStep = dropStep
@@ -110,7 +108,6 @@ func New(path string, o Options) *File {
 	return f
 }
 
-// Logger returns the logger of messages about the file.
 func (f *File) Logger() logr.Logger {
 	if f.o.Logger != nil {
 		return f.o.Logger.WithValues("file", f.Path)
@@ -118,10 +115,9 @@ func (f *File) Logger() logr.Logger {
 	return klog.Background().WithValues("file", f.Path)
 }
 
-// ReadOnly reports whether the file is open for reading only.
 func (f *File) ReadOnly() bool { return f.o.ReadOnly }
 
-// Quarantined returns the name to which Open has moved a damaged file, or "" if the file was not damaged.
+// Quarantined returns the name to which Open moved a damaged file, or "".
 func (f *File) Quarantined() string { return f.quarantined }
 
 // Size returns the size of the file and of its free pages, in bytes. It reads only a few pages.

@@ -14,7 +14,6 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// Handle is one open bbolt file.
 type Handle struct {
 	Path string
 	DB   *bolt.DB
@@ -22,8 +21,7 @@ type Handle struct {
 	File *os.File
 	// Identity identifies the file by device and inode, to check whether the file still has the store's name.
 	Identity os.FileInfo
-	// id is the file id in the root bucket, which every transaction compares; nil while the file is being opened or
-	// made.
+	// id is the file id in the root bucket, which every transaction compares; nil until adopt.
 	id []byte
 	// committed is the id of the newest transaction whose commit has succeeded.
 	committed atomic.Int64
@@ -31,20 +29,19 @@ type Handle struct {
 	Users sync.WaitGroup
 	// Written is the number of bytes of pages that committed transactions allocated.
 	Written atomic.Int64
-	// Stuck is true if a panic has left one of bbolt's locks locked. No goroutine may wait for these locks.
+	// Stuck is true if a panic has left one of bbolt's locks locked. No goroutine may wait for bbolt's locks then.
 	Stuck atomic.Bool
-	// unreadable is true if a lock that every transaction needs was left locked.
+	// unreadable is true if a panic has left a lock locked that every transaction of bbolt needs.
 	unreadable atomic.Bool
 }
 
 // Release ends a use of the handle that began with Users.Add(1).
 func (h *Handle) Release() { h.Users.Done() }
 
-// Close waits for the transactions and closes the file. It does not wait if a panic has left one of bbolt's locks
-// locked (Stuck).
+// Close waits for the transactions and closes the file. If Stuck is true, it does not wait.
 func (h *Handle) Close() error {
 	if h.Stuck.Load() {
-		// bbolt's own Close would wait for ever for the lock. The mapping stays, but is not used.
+		// bbolt's own Close would wait for ever for its lock. The mapping stays, but is not used.
 		return closeMapped(h.File)
 	}
 	h.Users.Wait()
@@ -67,8 +64,7 @@ func (h *Handle) View(fn func(tx *bolt.Tx) error) error {
 	})
 }
 
-// adopt reads the file id and the id of the newest transaction from tx; verifyIdentity compares them later. It is
-// called once for a store that has been opened or made.
+// adopt reads the file id and the id of the newest transaction, with which verifyIdentity compares later transactions.
 func (h *Handle) adopt(tx *bolt.Tx) error {
 	h.id = bytes.Clone(tx.Bucket(format.BucketLarder).Get(format.KeyFileID))
 	h.committed.Store(int64(tx.ID()))
@@ -98,17 +94,15 @@ func (h *Handle) verifyIdentity(tx *bolt.Tx, committed int64) error {
 	return nil
 }
 
-// commitError is an error of the commit in Update. Errors of fn are not wrapped in it.
+// commitError is an error of the commit in Update. Errors of the caller's function are not wrapped.
 type commitError struct {
 	Err error
-	// TxID is the id of the transaction.
 	TxID int
 }
 
 func (e *commitError) Error() string { return e.Err.Error() }
 func (e *commitError) Unwrap() error { return e.Err }
 
-// Update runs fn in a write transaction and commits it with commit.
 func (h *Handle) Update(fn, commit func(tx *bolt.Tx) error) error {
 	return contain(func() error {
 		tx, err := h.begin(true)
@@ -156,15 +150,14 @@ func (h *Handle) begin(writable bool) (*bolt.Tx, error) {
 	return tx, err
 }
 
-// rollback ends a transaction, if it has not been ended already.
 func (h *Handle) rollback(tx *bolt.Tx) {
 	if h.Stuck.Load() {
 		return
 	}
-	_ = tx.Rollback() // reads no page of the file; it fails if the transaction has been ended
+	_ = tx.Rollback() // reads no page; fails after a commit
 }
 
-// Discard closes and removes a new file that has not got its final name yet.
+// Discard closes and removes a new file that has no final name yet.
 func (h *Handle) Discard() error {
 	return errors.Join(h.Close(), os.Remove(h.Path))
 }

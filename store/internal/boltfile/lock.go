@@ -15,8 +15,7 @@ import (
 // lockPoll is the interval between attempts to get a lock that another process holds.
 const lockPoll = 20 * time.Millisecond
 
-// locked returns an error that wraps ErrLocked. It names the processes that hold the lock of the file, if they are
-// known.
+// locked returns an error that wraps ErrLocked. The error names the processes that lock the file, if they are known.
 func locked(path string) error {
 	switch holders := holder.Of(path); {
 	case len(holders) > 0:
@@ -33,8 +32,8 @@ func locked(path string) error {
 }
 
 // openLocked opens the file and locks it. It waits for the lock until the deadline or the end of ctx, and then fails
-// with ErrLocked. After it has locked the file, it verifies that the file still has the name: a lock on a file that was
-// moved aside meanwhile would protect nothing.
+// with ErrLocked. Once it has the lock, it verifies that the file still has the name: a lock on a file that was moved
+// aside meanwhile would protect nothing.
 func openLocked(ctx context.Context, path string, flag int, exclusive bool, deadline time.Time) (*os.File, error) {
 	for {
 		f, err := os.OpenFile(path, flag|noFollow, 0)
@@ -61,8 +60,8 @@ func closeMapped(f *os.File) error {
 	return errors.Join(unlock(f), f.Close())
 }
 
-// hasName reports whether the open file is the one at path. The directories of path have no symbolic links. A link at
-// path itself that leads to the file does not count.
+// hasName reports whether the open file is the file at path. path must have no symbolic links, and a link at path
+// itself does not count.
 func hasName(f *os.File, path string) bool {
 	open, err := f.Stat()
 	if err != nil {
@@ -72,8 +71,7 @@ func hasName(f *os.File, path string) bool {
 	return err == nil && os.SameFile(open, named)
 }
 
-// waitUntil waits until it is time for the next attempt to get a lock. It returns false once the deadline has passed or
-// ctx has ended.
+// waitUntil waits for the next attempt to get a lock. It returns false after the deadline or the end of ctx.
 func waitUntil(ctx context.Context, deadline time.Time) bool {
 	left := time.Until(deadline)
 	if left <= 0 {
@@ -97,5 +95,4 @@ func gaveUp(ctx context.Context, path string) error {
 	return fmt.Errorf("%w: %w", context.Cause(ctx), locked(path))
 }
 
-// isMissing reports whether err means that the file does not exist.
 func isMissing(err error) bool { return errors.Is(err, fs.ErrNotExist) }

@@ -8,18 +8,18 @@ import (
 	"os"
 )
 
-// noFollow has no counterpart here: a user allowed to make a symbolic link beside the store can change the store too.
+// noFollow has no counterpart on these systems: a user who can make a symbolic link beside the store can also change
+// the store.
 const noFollow = 0
 
 // tryLock does nothing and returns true: bbolt locks the file when it opens it.
 func tryLock(*os.File, bool) (bool, error) { return true, nil }
 
-// unlock does nothing, since tryLock has locked nothing.
 func unlock(*os.File) error { return nil }
 
 // lockMark opens the mark, the file <path>.opening; it returns nil if another process holds the mark. On these systems
-// an open file cannot be renamed, and that serves as the lock. A mark that can be renamed was left by a crash; it is
-// renamed back and opened.
+// an open file cannot be renamed, and that serves as the lock. A mark that can be renamed was left by a crash; lockMark
+// renames it back and opens it.
 func lockMark(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err == nil || !errors.Is(err, fs.ErrExist) {
@@ -35,7 +35,6 @@ func lockMark(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_RDWR, 0)
 }
 
-// unlockMark closes the mark, the file <path>.opening, and removes it.
 func unlockMark(f *os.File, path string) error {
 	return errors.Join(f.Close(), os.Remove(path))
 }

@@ -12,8 +12,8 @@ import (
 // noFollow makes an open fail if the last element of the path is a symbolic link.
 const noFollow = syscall.O_NOFOLLOW
 
-// tryLock locks the file, and returns false if another process has locked it. bbolt takes the same kind of lock later,
-// which succeeds because it uses the same open file.
+// tryLock locks the file, and returns false if another process has the lock. Later bbolt takes the same kind of lock,
+// which succeeds because bbolt uses the same open file.
 func tryLock(f *os.File, exclusive bool) (bool, error) {
 	how := syscall.LOCK_NB
 	if exclusive {
@@ -32,7 +32,6 @@ func tryLock(f *os.File, exclusive bool) (bool, error) {
 	}
 }
 
-// unlock releases the lock taken by tryLock.
 func unlock(f *os.File) error { return syscall.Flock(int(f.Fd()), syscall.LOCK_UN) }
 
 // lockMark opens the mark, the file <path>.opening, and locks it; it returns nil if another process holds the mark.
@@ -51,7 +50,6 @@ func lockMark(path string) (*os.File, error) {
 	return nil, errors.Join(err, f.Close())
 }
 
-// unlockMark removes the mark, the file <path>.opening, and then releases its lock.
 func unlockMark(f *os.File, path string) error {
 	return errors.Join(os.Remove(path), f.Close())
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// BenchmarkLongReader measures the longest read for different sizes of bbolt's mapping. One reader keeps its
-// transaction open for three seconds, while the file grows from 60 to 160 MB. The results decided the constant mapSize.
+// BenchmarkLongReader measures the longest read for different sizes of bbolt's mapping, while a reader keeps its
+// transaction open for three seconds and the file grows from 60 to 160 MB. The results decided the result of mapSize.
 func BenchmarkLongReader(b *testing.B) {
 	for _, mapped := range []int{0, 128 << 20, 1 << 30, mapSize(60 << 20)} {
 		b.Run(fmt.Sprintf("map=%dMiB", mapped>>20), func(b *testing.B) {

@@ -15,24 +15,23 @@ import (
 
 // Mark is the file <path>.opening. It has two uses.
 //
-// It is a lock for opening: its holder may create the store, move it aside or replace it. A lock on the store itself
-// cannot serve for that, because the lock disappears with the file.
+// The Mark is a lock for opening: its holder may create the store, move it aside or replace it. A lock on the store
+// itself cannot serve for that, because the lock disappears with the file.
 //
-// It also holds the number of processes that died while they opened the store. The count is raised before bbolt maps
-// the file, and the mark is removed when the opening ends. A process that finds a count verifies the file before it
-// maps it, so a file that crashes its reader does so only once. The earlier process may also have died for another
-// reason, so the file is moved aside only if it is damaged. A process whose store fails also leaves a mark with a
-// count.
+// The Mark also holds the number of processes that died while they opened the store. The count is raised before bbolt
+// maps the file, and the Mark is removed at the end of the opening. A process that finds a count verifies the file
+// before it maps it, so a file that crashes its reader does so only once. The earlier process may also have died for
+// another reason, so the file is moved aside only if it is damaged. A process whose store fails also leaves a Mark with
+// a count.
 type Mark struct {
-	f    *os.File // the locked file; nil after Release, and if the disk was too full to make it
+	f    *os.File // the locked file; nil after Release, and on a full disk
 	path string
 	// Crashes is the number of processes that died while they opened the store, as TakeMark read it.
 	Crashes int
 }
 
-// TakeMark takes the Mark of a store, the lock for opening. It waits until the deadline or the end of ctx, and then
-// fails with ErrLocked. If the disk is too full to make the mark, TakeMark returns one without a lock, whose Crashes is
-// 1.
+// TakeMark takes the Mark of a store. It waits until the deadline or the end of ctx, and then fails with ErrLocked. On
+// a full disk, it returns a Mark without a lock, whose Crashes is 1.
 func TakeMark(ctx context.Context, store string, deadline time.Time) (*Mark, error) {
 	m := &Mark{path: store + format.SuffixOpening}
 	for {
@@ -55,8 +54,7 @@ func TakeMark(ctx context.Context, store string, deadline time.Time) (*Mark, err
 	}
 }
 
-// crashesSaid returns the number of crashes that the mark of a store (<path>.opening) records, without taking the mark;
-// 0 if the mark cannot be opened.
+// crashesSaid returns the number of crashes in the Mark of a store, without taking the Mark; 0 for an unreadable Mark.
 func crashesSaid(store string) int {
 	f, err := os.OpenFile(store+format.SuffixOpening, os.O_RDONLY|noFollow, 0)
 	if err != nil {
@@ -66,13 +64,13 @@ func crashesSaid(store string) int {
 	return readCount(f)
 }
 
-// readCount returns the number of crashes that a mark (<path>.opening) records: 0 if the mark is empty, and 1 if it
-// cannot be read or parsed, as after a torn write.
+// readCount returns the number of crashes in a Mark: 0 for an empty Mark, and 1 for unreadable content, as after a torn
+// write.
 func readCount(f *os.File) int {
 	data, err := io.ReadAll(io.LimitReader(f, 20))
 	text := strings.TrimSpace(string(data))
 	if err == nil && text == "" {
-		return 0 // an empty mark: the process died before it opened the store
+		return 0 // the process died before it opened the store
 	}
 	if n, err := strconv.Atoi(text); err == nil && n > 0 {
 		return n
@@ -80,19 +78,19 @@ func readCount(f *os.File) int {
 	return 1
 }
 
-// Count adds 1 to the number of crashes in the mark, before the store is opened; Release removes the mark when the open
-// has ended. Count does not sync, because the number records crashes of the process, not of the machine.
+// Count adds 1 to the number of crashes in the Mark before the store is opened. Count does not sync, because the number
+// counts crashes of the process, not of the machine.
 func (m *Mark) Count() {
 	if m.f == nil {
 		return
 	}
 	if _, err := m.f.WriteAt([]byte(strconv.Itoa(m.Crashes+1)+"\n"), 0); err != nil {
-		m.Crashes = max(m.Crashes, 1) // if the count cannot be written, this open verifies the file
+		m.Crashes = max(m.Crashes, 1) // without a count, this process must verify the file
 	}
 }
 
-// leaveMark writes a mark, the file <path>.opening, that makes the next process that opens the store verify every page.
-// Another process that holds the mark at this moment may remove it; then that verification is skipped.
+// leaveMark writes a Mark that makes the next process that opens the store verify every page. Another process that
+// holds the Mark at this moment may remove it, which skips that verification.
 func leaveMark(store string) error {
 	f, err := os.OpenFile(store+format.SuffixOpening, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|noFollow, 0o600)
 	if err == nil {
@@ -102,8 +100,7 @@ func leaveMark(store string) error {
 	return err
 }
 
-// Release removes the mark, the file <path>.opening, whether the store was opened or not: this process has survived the
-// attempt.
+// Release removes the Mark, even if the store was not opened: this process has survived the attempt.
 func (m *Mark) Release() error {
 	if m.f == nil {
 		return nil

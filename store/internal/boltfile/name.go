@@ -15,10 +15,10 @@ import (
 //
 // If no file has the name, the open file was removed or moved away, and KeepName writes a copy of it under the name.
 // After a failed copy, writes fail without another attempt for a while; see anew. If another file has the name,
-// KeepName leaves it alone and returns an error that wraps ErrReplaced. Because the name is checked before each write,
-// the process need not be restarted after an operator moves the other file away, or the store's file back.
+// KeepName leaves that file alone and returns an error that wraps ErrReplaced. A write works again, without a restart,
+// after an operator moves the other file away, or the store's file back.
 //
-// If the process may not read the directory any more, the open file is used as long as it has any name.
+// If the process may not read the directory any more, KeepName accepts an open file that has any name.
 func (f *File) KeepName(ctx context.Context) error {
 	if !RenamesOpen || f.o.ReadOnly {
 		return nil
@@ -37,8 +37,8 @@ func (f *File) KeepName(ctx context.Context) error {
 	return nil
 }
 
-// lostName reports whether no file has the name of the open file. If another file has it, lostName fails with
-// ErrReplaced.
+// lostName reports whether no file has the name of the open file. It fails with ErrReplaced if another file has the
+// name.
 func (f *File) lostName() (lost bool, err error) {
 	h, err := f.acquire()
 	if err != nil {
@@ -66,8 +66,6 @@ func (f *File) lostName() (lost bool, err error) {
 	return false, nil
 }
 
-// whereabouts describes, for an error, the open file that has lost its name, with its current name if the system
-// reports it.
 func whereabouts(f *os.File) string {
 	if name, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", f.Fd())); err == nil {
 		return "the file that is open, now " + name
@@ -104,12 +102,11 @@ const (
 // anew limits how often a removed file is copied, since copying a large file keeps the disk busy. Only the holder of
 // the writer lock may use it.
 type anew struct {
-	err  error         // error of the last attempt to copy the removed file; nil if it succeeded
-	wait time.Duration // delay before the next copy, after err
+	err  error         // error of the last copy of a removed file, or nil
+	wait time.Duration // delay before the next copy of a removed file
 	next time.Time     // earliest time of the next copy of a removed file
 }
 
-// tried records the result of a copy and sets the time of the next.
 func (a *anew) tried(err error) {
 	if err == nil {
 		*a = anew{}
@@ -119,7 +116,6 @@ func (a *anew) tried(err error) {
 	a.next = time.Now().Add(a.wait)
 }
 
-// WantNone returns ErrExists if anything exists at path.
 func WantNone(path string) error {
 	switch _, err := os.Lstat(path); {
 	case isMissing(err):
@@ -132,9 +128,9 @@ func WantNone(path string) error {
 
 var errTaken = fmt.Errorf("%w; move it away or choose another name", ErrExists)
 
-// TakeName renames the file from to the name to, and fails with ErrExists if to exists. It uses a hard link, which
-// never replaces a file. On a file system without hard links, it first checks that to does not exist, and then renames.
-// No store can appear in between, since the caller holds the Mark, the lock for opening.
+// TakeName renames a file, and fails with ErrExists if to exists. It uses a hard link, which never replaces a file. On
+// a file system without hard links, it first checks that to does not exist, and then renames. No store can appear in
+// between, since the caller holds the Mark.
 func TakeName(from, to string) error {
 	err := os.Link(from, to)
 	switch {

@@ -12,7 +12,7 @@ import (
 )
 
 // NewFile is a file that is made under a temporary name, and gets its final name when all of it is on the disk. Until
-// then other processes cannot open a file of the final name: they fail with ErrLocked.
+// then, opening a file of the final name fails in other processes with ErrLocked.
 type NewFile struct {
 	Path string // final name, with links resolved
 	Temp string // temporary name; RemoveDebris removes such files

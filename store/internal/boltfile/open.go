@@ -12,19 +12,19 @@ import (
 	"github.com/larder-dev/larder/internal/realpath"
 )
 
-// openTries is how often Open moves a damaged file aside before it fails.
+// openTries bounds the attempts of Open to replace a damaged file.
 const openTries = 3
 
-// Open opens the file. If there is none, it makes one, with its directory. A symbolic link is followed once and never
-// replaced. If its target is missing, the file is made there, in a directory that must exist. A damaged file is moved
-// aside (see Quarantined), and a new one is made. See Unverified for the pages that Open has not verified.
+// Open opens the file, or makes a missing file, with its directory. It follows a symbolic link once and never replaces
+// it. If the target is missing, Open makes the file there, in a directory that must exist. It moves a damaged file
+// aside (see Quarantined), and makes a new one. See Unverified for the pages that Open has not verified.
 //
 // Open fails with ErrLocked while another File has the file locked (the error names the process; readers share their
 // lock), with ErrNewerFormat if a newer program wrote the file, and with ErrForeign if it is not a store. In these
 // cases it does not change the file.
 //
-// With Options.ReadOnly Open changes nothing on the disk. It fails if the file is missing, and with ErrDamaged if the
-// file is damaged.
+// With Options.ReadOnly Open changes nothing on the disk. It fails for a missing file, and with ErrDamaged for a
+// damaged file.
 func (f *File) Open(ctx context.Context) error {
 	deadline := time.Now().Add(f.o.LockTimeout)
 	if f.o.ReadOnly {
@@ -56,7 +56,7 @@ func (f *File) Open(ctx context.Context) error {
 	})
 }
 
-// OpenExisting opens the file as Open does, but fails if there is no regular file, or if it is damaged.
+// OpenExisting opens a regular, undamaged file as Open does, and fails otherwise.
 func (f *File) OpenExisting(ctx context.Context) error {
 	if err := f.resolve(); err != nil {
 		return err
@@ -78,7 +78,7 @@ func (f *File) resolve() (err error) {
 	return err
 }
 
-// regular returns the file's info. It fails with ErrForeign if the file is not a regular file, since an open of a pipe
+// regular returns the file's info. It fails with ErrForeign for anything but a regular file, since an open of a pipe
 // would wait for its other end. It also fails if the file is too large to be mapped.
 func (f *File) regular() (os.FileInfo, error) {
 	info, err := os.Lstat(f.real)
@@ -92,8 +92,8 @@ func (f *File) regular() (os.FileInfo, error) {
 	return info, err
 }
 
-// withMark calls fn while it holds the Mark, the lock for opening. If the File has failed when fn returns, withMark
-// leaves a mark behind.
+// withMark calls fn while it holds the Mark. If the File has failed when fn returns, withMark leaves a Mark for the
+// next process.
 func (f *File) withMark(ctx context.Context, deadline time.Time, fn func(mark *Mark) error) error {
 	mark, err := TakeMark(ctx, f.real, deadline)
 	if err != nil {
@@ -104,13 +104,13 @@ func (f *File) withMark(ctx context.Context, deadline time.Time, fn func(mark *M
 		f.Logger().Error(released, "The mark beside the store could not be removed; the next process will verify the store")
 	}
 	if f.Err() != nil {
-		f.leaveMark() // write a new mark, because Release has removed ours
+		f.leaveMark() // Release has removed this process's Mark
 	}
 	return err
 }
 
-// openAsIs opens the existing file without repairing it. It fails with ErrDamaged if the file is damaged, and does not
-// move it.
+// openAsIs opens the existing file without repairing it. It fails with ErrDamaged for a damaged file, and does not move
+// it.
 func (f *File) openAsIs(ctx context.Context, mark *Mark, deadline time.Time) error {
 	locked, err := openLocked(ctx, f.real, os.O_RDWR, true, deadline)
 	if err != nil {
@@ -154,7 +154,6 @@ func (f *File) openToRead(ctx context.Context, deadline time.Time) error {
 	return nil
 }
 
-// openUnlocked opens a handle and calls Options.Unlock, which reads the data keys.
 func (f *File) openUnlocked(ctx context.Context, o *opening) (*Handle, error) {
 	h, err := o.Open()
 	if err != nil {
@@ -167,16 +166,15 @@ func (f *File) openUnlocked(ctx context.Context, o *opening) (*Handle, error) {
 }
 
 // start makes h the current handle for writing, and removes the key in the root bucket that says that the file was
-// closed cleanly. If the disk is full or fails, the file is still opened for reading, and the first later write that
-// succeeds removes the key.
+// closed cleanly. On a full or failing disk, the file is still opened for reading, and the first successful write
+// removes the key.
 func (f *File) start(h *Handle, o *opening) error {
 	f.use(h, func() {})
 	f.steady.Store(o.root.times.resume(f.Wall()))
 	err := f.syncLeft(h)
 	if err == nil {
 		f.markedClean = true
-		// updateOpen does not check that the file still has its name (KeepName), as UpdateHeld does: the check may take
-		// the mark, the lock for opening, which this caller holds.
+		// updateOpen skips KeepName, which may take the Mark: this caller holds the Mark.
 		err = f.updateOpen(Upkeep, f.PutTimes)
 	}
 	switch {
@@ -209,7 +207,6 @@ func (f *File) syncLeft(h *Handle) error {
 	return nil
 }
 
-// ensure makes the file if it is missing or empty.
 func (f *File) ensure() error {
 	info, err := f.regular()
 	switch {
@@ -224,8 +221,8 @@ func (f *File) ensure() error {
 	return create(f.real, creating{pageSize: f.o.PageSize}) // MaxSize applies only to later writes
 }
 
-// quarantine moves the file aside because of reason. The caller holds the Mark of the file, so no other process can
-// have replaced the file.
+// quarantine moves the file aside because of reason. The caller holds the Mark, so no other process can have replaced
+// the file.
 func (f *File) quarantine(reason error) error {
 	name, err := setAside(f.real, os.Rename)
 	if err != nil {
@@ -236,8 +233,8 @@ func (f *File) quarantine(reason error) error {
 	return nil
 }
 
-// MakeDir makes the directory and its missing parents, with access only for their owner. When it returns, their names
-// are on the disk, unless the parent directory cannot be opened for reading.
+// MakeDir makes the directory and its missing parents, with access only for their owner. It also syncs the names of the
+// new directories, except in a parent that cannot be opened for reading.
 func MakeDir(dir string) error {
 	if _, err := os.Stat(dir); !isMissing(err) {
 		return err

@@ -21,31 +21,30 @@ type opening struct {
 	File     *os.File
 	ReadOnly bool
 	MaxSize  int64
-	// pageSize is the page size of a new file. An existing file has its own.
+	// pageSize is the page size of a new file.
 	pageSize int
-	// Verify is true if every page is verified before bbolt maps the file.
+	// Verify makes Open verify every page before bbolt maps the file.
 	Verify bool
-	// branchBytes is the number of bytes of branch pages that are verified before the file is used, if the file was
-	// closed cleanly.
+	// branchBytes bounds the bytes of branch pages that Open verifies in a cleanly closed file.
 	branchBytes int
-	// Unseen is set by Open if it has not verified all branch pages.
+	// Unseen is true after Open if some branch pages are not verified.
 	Unseen bool
 
-	root root // fields of the root bucket; read by Open
+	root root // content of the root bucket; read by Open
 }
 
-// BranchDepth is the depth of the buckets of a collection that hold the objects. At that depth and below, a walk of the
-// branch pages skips the leaves.
+// BranchDepth is the depth of the objects bucket of a collection. At that depth and below, a walk of the branch pages
+// skips the leaves.
 const BranchDepth = 2
 
-// branchBytes is the number of bytes of branch pages that are verified before a cleanly closed file is used. It covers
-// about 25,000 objects of 3 KB, and takes 3 ms. The rest is verified in the background.
+// branchBytes is the number of bytes of branch pages that Open verifies in a cleanly closed file: for about 25,000
+// objects of 3 KB, in 3 ms. The rest is verified in the background.
 const branchBytes = 2 << 20
 
-// Open verifies the file as far as the cost does not depend on its size, and opens it. If the file was closed cleanly,
-// Open verifies branchBytes of the branch pages, and otherwise all of them. bbolt would loop for ever in a cycle of
-// branch pages; and if the freelist had a page that is in use, the first write could make a cycle. If Open fails,
-// it closes the file.
+// Open verifies the file as far as the cost does not depend on its size, and opens it. In a cleanly closed file it
+// verifies branchBytes of the branch pages, and otherwise all branch pages. bbolt would loop for ever in a cycle of
+// branch pages; and if the freelist had a page that is in use, the first write could make a cycle. If Open fails, it
+// closes the file.
 func (o *opening) Open() (*Handle, error) {
 	pages, err := o.inspect()
 	if err != nil {
@@ -99,13 +98,13 @@ func (o *opening) inspect() (*boltcheck.File, error) {
 	return pages, OwnErrors(err)
 }
 
-// ReadAt reads from o.File, which openBolt may have replaced after it opened the file again.
+// ReadAt reads from the current o.File, which openBolt may have replaced.
 func (o *opening) ReadAt(p []byte, off int64) (n int, err error) { return o.File.ReadAt(p, off) }
 
-// errEnoughSeen ends a walk of the branch pages when branchBytes of them have been read.
+// errEnoughSeen ends a walk of the branch pages after branchBytes.
 var errEnoughSeen = errors.New("enough has been read")
 
-// walkBranches verifies the branch pages. If the file is clean it stops after branchBytes, and then sets Unseen.
+// walkBranches verifies the branch pages. In a clean file it stops after branchBytes, and sets Unseen.
 func (o *opening) walkBranches(pages *boltcheck.File, clean bool) error {
 	left := o.branchBytes
 	err := o.walk(pages, boltcheck.WalkOptions{LeafDepth: BranchDepth, Pace: func(_ context.Context, bytes int) error {
@@ -121,7 +120,6 @@ func (o *opening) walkBranches(pages *boltcheck.File, clean bool) error {
 	return err
 }
 
-// walk walks the pages and returns the problems that it finds as an error.
 func (o *opening) walk(pages *boltcheck.File, how boltcheck.WalkOptions) error {
 	problems, err := pages.Walk(context.Background(), how)
 	if len(problems) > 0 { // report the problems even if the walk ended early
@@ -130,7 +128,6 @@ func (o *opening) walk(pages *boltcheck.File, how boltcheck.WalkOptions) error {
 	return OwnErrors(err)
 }
 
-// OwnErrors wraps the errors of boltcheck with entry.ErrDamaged and ErrForeign.
 func OwnErrors(err error) error {
 	switch {
 	case errors.Is(err, boltcheck.ErrDamaged):
@@ -163,8 +160,8 @@ func (o *opening) openBolt(mapped int) (*Handle, error) {
 		return err
 	})
 	if err != nil && mapped > 0 && errors.Is(err, syscall.ENOMEM) {
-		// The limit of the process's address space is too low for mapped (ulimit -v): try again with bbolt's choice of
-		// the size. bbolt has closed the file.
+		// If the limit of the process's address space is too low for mapped (ulimit -v), bbolt chooses the size. bbolt has
+		// closed the file.
 		if o.File, err = os.OpenFile(o.Path, o.flag()|noFollow, 0); err != nil {
 			return nil, err
 		}
@@ -188,12 +185,11 @@ func (o *opening) flag() int {
 	return os.O_RDWR
 }
 
-// openLockedFile gives bbolt the file that is locked already. It does not open the name, which another file may have by
-// now.
+// openLockedFile gives bbolt the locked file. It does not open the name, which another file may have by now.
 func (o *opening) openLockedFile(string, int, os.FileMode) (*os.File, error) { return o.File, nil }
 
-// judge returns the error for a failure to open the file. If bbolt reports damage, judge verifies the file again
-// without bbolt: a temporary read error of the disk does not mean that the file is damaged.
+// judge returns the error for a failure to open the file. If bbolt reports damage, judge verifies the file without
+// bbolt: a temporary read error of the disk does not mean that the file is damaged.
 func (o *opening) judge(err error) error {
 	var fault *FaultError
 	switch {
@@ -208,12 +204,11 @@ func (o *opening) judge(err error) error {
 		return again
 	}
 	if fault != nil && !fault.isMemoryFault() {
-		return err // no problem was found in the pages, but bbolt cannot use them
+		return err // bbolt cannot use the pages, although they have no problem
 	}
 	return fmt.Errorf("it could not be read, though its pages are good now; try again (%v)", err) //nolint:errorlint
 }
 
-// lookAgain verifies every page of the file that is at the path now.
 func (o *opening) lookAgain() error {
 	f, err := os.Open(o.Path)
 	if err != nil {
@@ -225,13 +220,12 @@ func (o *opening) lookAgain() error {
 	return err
 }
 
-// mappable is the size of the largest file that bbolt can map: 2 GiB if pointers have 32 bits. Tests set it.
+// mappable is the size of the largest file that bbolt can map: 2 GiB with 32-bit pointers. Tests set it.
 var mappable int64 = math.MaxInt
 
 // mapReserve is how far below mappable a file stops growing, so that bbolt's calculations with sizes do not overflow.
 const mapReserve = 64 << 20
 
-// limit returns the maximum size of the file in bytes.
 func (o *opening) limit() int {
 	limit := mappable - mapReserve
 	if o.MaxSize > 0 {
@@ -240,7 +234,6 @@ func (o *opening) limit() int {
 	return int(limit)
 }
 
-// PagesError returns an error for the problems that a walk found. It wraps entry.ErrDamaged.
 func PagesError(path string, problems []string) error {
 	return fmt.Errorf("%w: %s has %d problems, the first is: %s", entry.ErrDamaged, path, len(problems), problems[0])
 }

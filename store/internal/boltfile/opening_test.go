@@ -17,15 +17,14 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// eachPageSize runs test on files with two levels of branch pages, once with the default page size and once with
-// another page size.
+// eachPageSize runs test with a file of the default page size and a file of another page size.
 func eachPageSize(t *testing.T, test func(t *testing.T, path string, pageSize int)) {
 	for _, size := range []int{4 << 10, 16 << 10} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) { test(t, fileWithBranches(t, size), size) })
 	}
 }
 
-// fileWithBranches makes a file with branch pages, and closes it cleanly.
+// fileWithBranches makes a file with two levels of branch pages, and closes it cleanly.
 func fileWithBranches(t *testing.T, pageSize int) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "store")
@@ -56,7 +55,6 @@ func fileWithBranches(t *testing.T, pageSize int) string {
 	return path
 }
 
-// mustPages reads a file and returns its content and its pages. It first changes the content by change.
 func mustPages(t *testing.T, path string, change func(data []byte, pages *boltcheck.File)) (*boltcheck.File, []byte) {
 	t.Helper()
 	data, err := os.ReadFile(path)
@@ -73,14 +71,14 @@ func mustPages(t *testing.T, path string, change func(data []byte, pages *boltch
 	return pages, data
 }
 
-// fault is the runtime's panic value when a mapped page cannot be read.
+// fault is the runtime's panic value for an unreadable mapped page.
 type fault struct{}
 
 func (fault) Error() string { return "unexpected fault address" }
 func (fault) Addr() uintptr { return 0xdead }
 
-// TestJudge checks which failures of bbolt count as damage (ErrDamaged): those for which a verification without bbolt
-// finds damage, too, and panics of bbolt on a file that passes the verification.
+// TestJudge checks which failures of bbolt count as damage (ErrDamaged): failures for which a verification without
+// bbolt also finds damage, and panics of bbolt on a file without any problem.
 func TestJudge(t *testing.T) {
 	eachPageSize(t, func(t *testing.T, good string, pageSize int) {
 		bad := fileWithBranches(t, pageSize)
@@ -96,7 +94,7 @@ func TestJudge(t *testing.T) {
 		}{
 			{good, fault, false},
 			{good, berrors.ErrInvalid, false}, // bbolt also returns ErrInvalid for a failed read
-			{good, panicked, true},            // bbolt panics, so the file is unusable even if no damage is found
+			{good, panicked, true},            // a file on which bbolt panics is unusable
 			{bad, fault, true},
 			{bad, berrors.ErrInvalid, true},
 			{bad, berrors.ErrVersionMismatch, true},
@@ -116,8 +114,7 @@ func TestJudge(t *testing.T) {
 	})
 }
 
-// TestOpenReportsDamageInPartialWalk checks that Open reports damage that its verification found before the
-// verification ended early.
+// TestOpenReportsDamageInPartialWalk checks that Open reports damage that it found before the verification ended early.
 func TestOpenReportsDamageInPartialWalk(t *testing.T) {
 	eachPageSize(t, func(t *testing.T, path string, pageSize int) {
 		branches := 0
@@ -150,8 +147,8 @@ func TestOpenReportsDamageInPartialWalk(t *testing.T) {
 	})
 }
 
-// TestOpenReadsABoundedPart checks that Open of a cleanly closed file verifies only as much as the limit branchBytes
-// allows, and leaves the rest to the verification in the background.
+// TestOpenReadsABoundedPart checks that Open verifies at most branchBytes of a cleanly closed file, and leaves the rest
+// to the verification in the background.
 func TestOpenReadsABoundedPart(t *testing.T) {
 	eachPageSize(t, func(t *testing.T, path string, _ int) {
 		pages, data := mustPages(t, path, nil)

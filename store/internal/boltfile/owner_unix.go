@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// KeepOwner gives fresh the owner, group and mode of old, which fresh will replace. It makes no system call if they are
-// equal already, because a sandbox may forbid the call. If the group cannot be set, KeepOwner removes the group access
-// from fresh. If the owner cannot be set, it fails.
+// KeepOwner gives fresh the owner, group and mode of old, which fresh will replace. It makes no system call for equal
+// values, because a sandbox may forbid the call. If the group cannot be set, KeepOwner removes the group access from
+// fresh. If the owner cannot be set, it fails.
 func KeepOwner(old, fresh *os.File) error {
 	was, err := old.Stat()
 	if err != nil {
@@ -39,8 +39,8 @@ func KeepOwner(old, fresh *os.File) error {
 	return nil
 }
 
-// newOwner compares the owners of two files: is, a new file, and was, the file that it replaces. It returns the user
-// and the group to set on the new file; -1 for an id that is equal already.
+// newOwner returns the user and group to set on the new file is, so that they equal those of the replaced file was. An
+// id is -1 if it is equal already.
 func newOwner(was, is os.FileInfo) (uid, gid int) {
 	uid, gid = -1, -1
 	from, ok := was.Sys().(*syscall.Stat_t)

@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// TestNewOwnerOfTheSame checks that no chown is made if the new file already has the owner and group: a sandbox may
-// kill the process for a chown.
+// TestNewOwnerOfTheSame checks that equal owners need no chown: a sandbox may kill the process for a chown.
 func TestNewOwnerOfTheSame(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
@@ -33,7 +32,6 @@ func TestNewOwnerOfTheSame(t *testing.T) {
 	}
 }
 
-// owned is the FileInfo of a file with the given owner and group.
 type owned struct {
 	os.FileInfo
 	stat *syscall.Stat_t

@@ -20,7 +20,6 @@ import (
 
 var quiet = logr.Discard()
 
-// wantFiles reports an error unless the directory has exactly these files.
 func wantFiles(t *testing.T, dir string, want ...string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -33,7 +32,6 @@ func wantFiles(t *testing.T, dir string, want ...string) {
 	}
 }
 
-// mustCloseFile closes f in the same steps as Store.Close.
 func mustCloseFile(t *testing.T, f *File) {
 	t.Helper()
 	f.CloseBackground()
@@ -42,8 +40,7 @@ func mustCloseFile(t *testing.T, f *File) {
 	}
 }
 
-// TestOpenGivesUp checks that Open fails after a limited number of attempts (openTries) if each newly created file is
-// damaged, too.
+// TestOpenGivesUp checks that Open fails after openTries attempts if each newly created file is damaged, too.
 func TestOpenGivesUp(t *testing.T) {
 	dir := t.TempDir()
 	attempts := 0
@@ -62,8 +59,8 @@ func TestOpenGivesUp(t *testing.T) {
 	}
 }
 
-// TestUnlockThatMeetsAFault checks that a temporary read error in Unlock does not make the file count as damaged, and
-// that a failed Unlock leaves the file unlocked.
+// TestUnlockThatMeetsAFault checks that a temporary read error in Options.Unlock does not count as damage, and that a
+// failed Unlock leaves the file unlocked.
 func TestUnlockThatMeetsAFault(t *testing.T) {
 	path := fileWithBranches(t, 4<<10)
 	for _, readOnly := range []bool{true, false} {
@@ -117,8 +114,7 @@ func TestSyncThatFails(t *testing.T) {
 	wantFiles(t, filepath.Dir(path), "store", "store"+format.SuffixOpening)
 }
 
-// TestClosedFile checks that operations on a file that cannot be read fail with an error that is neither ErrDamaged nor
-// ErrForeign.
+// TestClosedFile checks that a read error of a file is neither ErrDamaged nor ErrForeign.
 func TestClosedFile(t *testing.T) {
 	path := fileWithBranches(t, 4<<10)
 	pages, _ := mustPages(t, path, nil)
@@ -170,7 +166,6 @@ func TestLockTakenInBetween(t *testing.T) {
 	}
 }
 
-// TestRootPageWithFlippedBits checks that the name of the root bucket is recognized with up to two flipped bits.
 func TestRootPageWithFlippedBits(t *testing.T) {
 	for flips, want := range map[string]bool{"": true, "\x01": true, "\x01\x80": true, "\x03\x80": false} {
 		page := append([]byte("....."), format.BucketLarder...)
@@ -183,8 +178,8 @@ func TestRootPageWithFlippedBits(t *testing.T) {
 	}
 }
 
-// TestLinkInPlaceOfTheFile checks that a symbolic link that replaces the file after its path was resolved is refused
-// and not removed.
+// TestLinkInPlaceOfTheFile checks that Open refuses, and does not remove, a symbolic link that replaces the file after
+// its path was resolved.
 func TestLinkInPlaceOfTheFile(t *testing.T) {
 	dir := t.TempDir()
 	target, path := filepath.Join(dir, "target"), filepath.Join(dir, "store")
@@ -208,8 +203,8 @@ func TestLinkInPlaceOfTheFile(t *testing.T) {
 	}
 }
 
-// TestRenamesThatFail checks two failed renames: create removes the temporary file that it cannot rename, and setAside
-// leaves a damaged file in place that it cannot move.
+// TestRenamesThatFail checks two failed renames: create removes its temporary file, and setAside leaves the damaged
+// file in place.
 func TestRenamesThatFail(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "store")
@@ -226,8 +221,8 @@ func TestRenamesThatFail(t *testing.T) {
 	wantFiles(t, dir, "store")
 }
 
-// TestTakeNameWithoutLinks checks that TakeName, which moves a file to a free name, replaces nothing even where hard
-// links are not possible, as for a directory.
+// TestTakeNameWithoutLinks checks that TakeName replaces nothing even where hard links are not possible, as for a
+// directory.
 func TestTakeNameWithoutLinks(t *testing.T) {
 	dir := t.TempDir()
 	from, to := filepath.Join(dir, "from"), filepath.Join(dir, "to")
@@ -247,8 +242,7 @@ func TestTakeNameWithoutLinks(t *testing.T) {
 	}
 }
 
-// TestCountInAMark checks how the number of crashes is read from the mark, the ".opening" file beside the store. An
-// empty mark means that the process died before it opened the store.
+// TestCountInAMark checks how the number of crashes is read from the Mark, the file <path>.opening.
 func TestCountInAMark(t *testing.T) {
 	store := filepath.Join(t.TempDir(), "store")
 	if n := crashesSaid(store); n != 0 {
@@ -286,8 +280,7 @@ func TestPagesThatVanish(t *testing.T) {
 }
 
 // TestFileThatCannotBeMapped checks that a 32-bit program refuses a file of more than 2 GiB with an error that explains
-// why, before it writes anything (issue 38). The test sets the limit in the variable mappable; with GOARCH=386 the
-// limit is real.
+// why, before it writes anything (issue 38). The test sets the variable mappable; with GOARCH=386 the limit is real.
 func TestFileThatCannotBeMapped(t *testing.T) {
 	defer func(before int64) { mappable = before }(mappable)
 	path := fileWithBranches(t, 4<<10)
@@ -319,7 +312,7 @@ func TestFileThatCannotBeMapped(t *testing.T) {
 	}
 }
 
-// TestFileGrowsUntilItCanBeMapped checks that the file of a 32-bit program stops growing at the mappable size, with
+// TestFileGrowsUntilItCanBeMapped checks that the file of a 32-bit program stops growing below the mappable size, with
 // ErrNoSpace.
 func TestFileGrowsUntilItCanBeMapped(t *testing.T) {
 	defer func(before int64) { mappable = before }(mappable)

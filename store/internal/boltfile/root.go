@@ -25,7 +25,6 @@ type root struct {
 
 const formatSize = 8 + 4
 
-// writeRoot makes the root bucket of a new file.
 func writeRoot(tx *bolt.Tx, now time.Time) error {
 	b, err := tx.CreateBucket(format.BucketLarder)
 	if err != nil {
@@ -48,7 +47,7 @@ func putFormat(tx *bolt.Tx, version uint64) error {
 	return tx.Bucket(format.BucketLarder).Put(format.KeyFormat, v)
 }
 
-// readRoot reads the root bucket. It fails if the format is not supported.
+// readRoot reads the root bucket. It fails if this program does not support the format.
 func readRoot(tx *bolt.Tx) (root, error) {
 	b := tx.Bucket(format.BucketLarder)
 	if b == nil {
@@ -62,8 +61,8 @@ func readRoot(tx *bolt.Tx) (root, error) {
 	return rt, checkFormat(binary.BigEndian.Uint64(v))
 }
 
-// rootPageIsOurs reports whether page is the root page of a store, and not of another program's bbolt file. A
-// store's root page contains the name of the root bucket, with at most two flipped bits.
+// rootPageIsOurs reports whether page is the root page of a store, and not of another program's bbolt file. A store's
+// root page contains the name of the root bucket, with at most two flipped bits.
 func rootPageIsOurs(page []byte) bool {
 	for ; len(page) >= len(format.BucketLarder); page = page[1:] {
 		differ := 0
@@ -86,7 +85,6 @@ func PutClean(tx *bolt.Tx, clean bool) error {
 	return b.Delete(format.KeyClean)
 }
 
-// checkFormat returns an error unless version is the format version of this program.
 func checkFormat(version uint64) error {
 	switch {
 	case version == format.Version:

@@ -11,17 +11,16 @@ import (
 type Scan struct {
 	c     *bolt.Cursor
 	begun bool
-	last  []byte // last key that was read; memory of the transaction
-	// Err is the damage because of which Next or Seek has returned nil.
+	last  []byte // last key read; memory of the transaction
+	// Err is the damage that made Next or Seek return nil.
 	Err error
 }
 
-// ScanAfter returns a Scan of the keys after the given one. Keys are never empty, so "" is before the first key.
+// ScanAfter returns a Scan of the keys after the given key. Keys are never empty, so "" is before the first key.
 func ScanAfter(b *bolt.Bucket, after string) *Scan {
 	return &Scan{c: b.Cursor(), last: []byte(after)}
 }
 
-// Next returns the next key and its value; nil at the end.
 func (s *Scan) Next() (k, v []byte) {
 	switch {
 	case s.Err != nil:
@@ -60,7 +59,7 @@ func (s *Scan) disorder() (k, v []byte) {
 	return nil, nil
 }
 
-// SeekAfter moves the cursor to the first key after the given one, and returns it. Keys are never empty, so a nil key
+// SeekAfter moves the cursor to the first key after the given key, and returns it. Keys are never empty, so a nil key
 // means the start of the bucket.
 func SeekAfter(c *bolt.Cursor, after []byte) (k, v []byte) {
 	k, v = c.Seek(after)

@@ -17,7 +17,7 @@ func isNoSpace(err error) bool {
 		return true
 	}
 	for _, errno := range noSpaceErrors() {
-		// When bbolt fails to grow the file, it keeps only the text of the error.
+		// bbolt keeps only the text of the system's error when it fails to grow the file.
 		if errors.Is(err, errno) || strings.HasSuffix(err.Error(), ": "+errno.Error()) {
 			return true
 		}

@@ -11,13 +11,11 @@ import (
 	"github.com/larder-dev/larder/internal/boltcheck"
 )
 
-// View runs fn in one read transaction, which is closed when fn returns. Memory that fn gets from tx is valid only
-// until then. fn must not call View or Update.
+// View runs fn in one read transaction. Memory from tx is valid until fn returns. fn must not call View or Update.
 func (f *File) View(ctx context.Context, fn func(tx *bolt.Tx) error) error {
 	return f.ViewHandle(ctx, func(_ *Handle, tx *bolt.Tx) error { return fn(tx) })
 }
 
-// ViewHandle runs fn in a read transaction, as View does, and also passes the handle of the file to fn.
 func (f *File) ViewHandle(ctx context.Context, fn func(h *Handle, tx *bolt.Tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -31,7 +29,7 @@ func (f *File) ViewHandle(ctx context.Context, fn func(h *Handle, tx *bolt.Tx) e
 }
 
 // ViewFile calls fn in a read transaction, with the file's size and the transaction's id, so that fn can read pages of
-// h.File. It calls fn again while fn fails with ErrOvertaken, which means that writers have reused pages. If fn finds
+// h.File. It repeats the call while fn fails with ErrOvertaken, which means that writers have reused pages. If fn finds
 // damage, the File refuses writes from then on.
 func (f *File) ViewFile(ctx context.Context, fn func(h *Handle, size int64, txid uint64) error) error {
 	err := boltcheck.ErrOvertaken
@@ -41,7 +39,7 @@ func (f *File) ViewFile(ctx context.Context, fn func(h *Handle, size int64, txid
 			if err != nil {
 				return err
 			}
-			return OwnErrors(fn(h, info.Size(), uint64(tx.ID()))) // if that is damage, Classify makes the File fail
+			return OwnErrors(fn(h, info.Size(), uint64(tx.ID()))) // for damage, Classify makes the File fail
 		})
 	}
 	return err
@@ -64,13 +62,13 @@ func (f *File) VerifyIdentity(ctx context.Context, interval time.Duration) {
 }
 
 // Update runs fn in one write transaction and commits it. If Update fails, nothing was stored, unless the error wraps
-// ErrOutcomeUnknown. It does not retry: fn runs at most once.
+// ErrOutcomeUnknown. Update does not retry: fn runs at most once.
 func (f *File) Update(ctx context.Context, w Work, fn func(tx *bolt.Tx) error) error {
 	return f.UpdateThen(ctx, w, fn, func(error) {})
 }
 
-// UpdateThen runs fn in one write transaction, as Update does. Then it calls the function then with the result, before
-// the next writer starts. It does not call then if it fails before it has taken the writer lock.
+// UpdateThen is Update, and calls then with the result before the next writer starts. It does not call then if it fails
+// before it has the writer lock.
 func (f *File) UpdateThen(ctx context.Context, w Work, fn func(tx *bolt.Tx) error, then func(err error)) error {
 	if f.o.ReadOnly {
 		return fmt.Errorf("%s: %w", f.Path, ErrReadOnly)
@@ -88,7 +86,7 @@ func (f *File) UpdateThen(ctx context.Context, w Work, fn func(tx *bolt.Tx) erro
 	return err
 }
 
-// UpdateHeld runs fn in one write transaction, as Update does, for a caller that holds the writer lock already.
+// UpdateHeld is Update for a caller that holds the writer lock.
 func (f *File) UpdateHeld(ctx context.Context, w Work, fn func(tx *bolt.Tx) error) error {
 	if err := f.Err(); err != nil {
 		return fmt.Errorf("nothing is written any more: %w", err)
@@ -99,8 +97,7 @@ func (f *File) UpdateHeld(ctx context.Context, w Work, fn func(tx *bolt.Tx) erro
 	return f.updateOpen(w, fn)
 }
 
-// updateOpen runs fn in one write transaction for a caller that holds the writer lock. It does not check that the open
-// file still has its name.
+// updateOpen is UpdateHeld without the check that the open file still has its name.
 func (f *File) updateOpen(w Work, fn func(tx *bolt.Tx) error) error {
 	h, err := f.acquire()
 	if err != nil {
@@ -125,8 +122,7 @@ func (f *File) updateOpen(w Work, fn func(tx *bolt.Tx) error) error {
 	return nil
 }
 
-// unmarking returns a function that calls fn. While markedClean is set, the function also removes the key in the root
-// bucket that says that the file was closed cleanly.
+// unmarking returns fn, which also removes the key of a clean close from the root bucket while markedClean is set.
 func (f *File) unmarking(fn func(tx *bolt.Tx) error) func(tx *bolt.Tx) error {
 	if !f.markedClean {
 		return fn
@@ -134,7 +130,7 @@ func (f *File) unmarking(fn func(tx *bolt.Tx) error) func(tx *bolt.Tx) error {
 	return func(tx *bolt.Tx) error { return errors.Join(fn(tx), PutClean(tx, false)) }
 }
 
-// Close marks the file as cleanly closed, unless it has failed or is open for reading, and closes it. The caller has
+// Close closes the file, and marks it as cleanly closed, unless it has failed or is open for reading. The caller has
 // called CloseBackground and taken the writer lock. stuck is true if bbolt could not end a transaction.
 func (f *File) Close() (stuck bool, err error) {
 	f.WaitBackground(0)

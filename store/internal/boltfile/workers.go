@@ -5,24 +5,24 @@ import (
 	"sync"
 )
 
-// Workers runs the background goroutines of one user of a File, a collection. They end before the File's own.
+// Workers runs the background goroutines of one user of a File, such as a collection. They end before the File's own
+// goroutines.
 type Workers struct {
 	file    *File
 	ctx     context.Context // context of the goroutines; Stop cancels it
 	cancel  context.CancelFunc
-	mu      sync.Mutex // held while Start, Do and Stop check or end ctx; running grows only under it
+	mu      sync.Mutex // held while Start, Do and Stop check or end ctx; running grows only under mu
 	running sync.WaitGroup
 }
 
-// Workers returns a Workers for one user of the file. It has no goroutines yet.
 func (f *File) Workers() *Workers {
 	w := &Workers{file: f}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	return w
 }
 
-// Start calls fn in a goroutine. Stop and CloseBackground cancel its context and wait for it. After Stop, Start calls
-// fn directly, with a cancelled context.
+// Start calls fn in a goroutine. Stop and CloseBackground cancel the context of fn and wait for fn. After Stop, Start
+// calls fn directly, with a cancelled context.
 func (w *Workers) Start(name string, fn func(ctx context.Context)) {
 	w.mu.Lock()
 	stopped := w.ctx.Err() != nil
@@ -43,7 +43,7 @@ func (w *Workers) Start(name string, fn func(ctx context.Context)) {
 	})
 }
 
-// Do calls fn in the caller's goroutine. Stop cancels fn's context and waits for it; Do then returns ErrClosed if fn
+// Do calls fn in the caller's goroutine. Stop cancels fn's context and waits for fn; Do then returns ErrClosed if fn
 // fails. After Stop, Do returns ErrClosed at once.
 func (w *Workers) Do(ctx context.Context, fn func(ctx context.Context) error) error {
 	w.mu.Lock()
@@ -64,7 +64,7 @@ func (w *Workers) Do(ctx context.Context, fn func(ctx context.Context) error) er
 	return err
 }
 
-// Stop cancels the contexts of Start and Do, and waits for the functions.
+// Stop cancels the contexts of Start and Do, and waits for their functions.
 func (w *Workers) Stop() {
 	w.mu.Lock()
 	w.cancel()
@@ -72,5 +72,4 @@ func (w *Workers) Stop() {
 	w.Wait()
 }
 
-// Wait waits until no function is running.
 func (w *Workers) Wait() { w.running.Wait() }

@@ -13,10 +13,10 @@ import (
 type Work struct {
 	// What names the work in the errors of callers whose wait for the writer lock fails.
 	What string
-	// Frees is true if the work frees pages. It may grow the file past MaxSize, because bbolt allocates pages before it
-	// can reuse the pages that the same transaction frees.
+	// Frees is true if the work frees pages. Freeing work may grow the file past MaxSize, because bbolt allocates pages
+	// before it can reuse the pages that the same transaction frees.
 	Frees bool
-	// Long is true if the work takes long for a large file; it is never reported as slow.
+	// Long exempts work that takes long in a large file from the report of slow writes.
 	Long bool
 }
 
@@ -27,11 +27,10 @@ var (
 )
 
 const (
-	// SlowAfter is how long a write may take before it is reported.
+	// SlowAfter is the duration after which a write is reported as slow.
 	SlowAfter = 10 * time.Second
-	// CloseWait is how long Await waits for a write that the disk does not finish. The write cannot be canceled.
-	// CloseWait is well below the 30 s after which Kubernetes kills a process, because informers must end within that
-	// time too.
+	// CloseWait bounds the wait for a write that the disk does not finish. Such a write cannot be canceled. CloseWait is
+	// well below the 30 s after which Kubernetes kills a process, because informers must end within that time too.
 	CloseWait = 10 * time.Second
 )
 
@@ -46,18 +45,16 @@ func (w *writing) String() string {
 	return fmt.Sprintf("%s has held the writer lock for %v", w.What, time.Since(w.since).Round(time.Millisecond))
 }
 
-// writerLock is the right to write. One caller holds it at a time.
 type writerLock struct {
-	// OnRelease is called before the writer lock is released, if it is set. It is for tests; set it while nothing is
-	// written.
+	// OnRelease is called before the writer lock is released, in tests. Set it while no write runs. May be nil.
 	OnRelease func()
 
-	path   string // the file's name, for errors
+	path   string // name of the file in errors
 	log    func() logr.Logger
-	onSlow func() // Options.Slow; called when a write becomes slow, and when it ends
+	onSlow func() // Options.Slow
 
 	token chan struct{}           // capacity 1; holds a token while a caller has the writer lock
-	now   atomic.Pointer[writing] // the current write; nil if there is none
+	now   atomic.Pointer[writing] // the current write, or nil
 }
 
 // TakeWriter takes the writer lock for w. If ctx ends first, the error names the current holder.
@@ -88,7 +85,7 @@ func (p *writerLock) waited(err error) error {
 	return err
 }
 
-// watch makes SlowErr return ErrSlowDisk once w takes longer than SlowAfter. The returned function ends the watch.
+// watch makes SlowErr return ErrSlowDisk once w takes longer than SlowAfter. The caller calls end when w ends.
 func (p *writerLock) watch(w *writing) (end func()) {
 	if w.Long {
 		return func() {}
@@ -106,8 +103,7 @@ func (p *writerLock) watch(w *writing) (end func()) {
 	}
 }
 
-// SlowErr returns ErrSlowDisk, with the current write, if the write has taken longer than ten seconds. Otherwise it
-// returns nil.
+// SlowErr returns ErrSlowDisk, with the current write, if that write takes longer than SlowAfter, and otherwise nil.
 func (p *writerLock) SlowErr() error {
 	if w := p.now.Load(); w != nil && w.slow.Load() {
 		return fmt.Errorf("%v: %w", w, ErrSlowDisk)
@@ -115,7 +111,6 @@ func (p *writerLock) SlowErr() error {
 	return nil
 }
 
-// StillWriting returns an error that wraps ErrStillWriting and names the current write.
 func (p *writerLock) StillWriting() error {
 	if w := p.now.Load(); w != nil {
 		return fmt.Errorf("%v: %w", w, ErrStillWriting)
@@ -123,7 +118,7 @@ func (p *writerLock) StillWriting() error {
 	return fmt.Errorf("work in the background has not ended: %w", ErrStillWriting)
 }
 
-// Await waits until done is closed, when the disk has finished. After CloseWait it fails with ErrStillWriting.
+// Await waits until the disk has finished and done is closed. After CloseWait it fails with ErrStillWriting.
 func (p *writerLock) Await(done <-chan struct{}) error {
 	timer := time.NewTimer(CloseWait)
 	defer timer.Stop()

@@ -9,8 +9,8 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// checkChangelog verifies the changelog: its entries name stored records, its tombstones can be read, and no cursor is
-// ahead of it.
+// checkChangelog verifies that changelog entries name stored records, that tombstones are readable, and that no cursor
+// is ahead of the changelog.
 func (c *collection) checkChangelog(ctx context.Context) error {
 	err := c.view(ctx, c.checkHandlers)
 	if err == nil {
@@ -91,7 +91,7 @@ func (c *collection) checkTombstone(_ state, k, v []byte) int {
 	return 0
 }
 
-// checkFiled adds a problem if the changelog should have an entry for the record but has none.
+// checkFiled adds a problem if a record that needs a changelog entry has none.
 func (c *collection) checkFiled(s state, key string, h format.Header) {
 	seqs := s.bucket.Bucket(format.BucketSeq)
 	if !s.log.Has(h.Seq) || seqs == nil {

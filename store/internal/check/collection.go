@@ -19,18 +19,17 @@ import (
 	"github.com/larder-dev/larder/store/internal/keyring"
 )
 
-// stepEntries is the maximum number of entries verified in one transaction. stepBytes limits the transaction too.
+// stepEntries and stepBytes bound the entries that one transaction verifies.
 const stepEntries = 1000
 
 // errDropped means that a collection has been dropped since the check began.
 var errDropped = errors.New("the collection is gone")
 
-// collection is the state of one check of a collection.
 type collection struct {
 	*content
 	name   string
 	sealer *keyring.Sealer
-	// dictionaries has an entry for each dictionary that has been checked, by id: true if it can be used.
+	// dictionaries holds the checked dictionaries by id; true for a usable one.
 	dictionaries map[uint64]bool
 }
 
@@ -38,14 +37,12 @@ func (c *collection) problem(format string, args ...any) {
 	c.content.problem("collection %s: "+format, append([]any{c.name}, args...)...)
 }
 
-// state is the state of the collection in one transaction.
 type state struct {
 	format.Info
-	log                      changelog.State // state of the changelog, from Info
+	log                      changelog.State // from Info
 	bucket, objects, indexes *bolt.Bucket
 }
 
-// view calls fn with the state of the collection in a read transaction.
 func (c *collection) view(ctx context.Context, fn func(s state) error) error {
 	return c.content.view(ctx, func(tx *bolt.Tx) error {
 		root := tx.Bucket(format.BucketLarder)
@@ -108,7 +105,6 @@ func (c *collection) check(ctx context.Context) error {
 	return err
 }
 
-// index returns the collection's bucket of the named index; nil if there is none.
 func (s state) index(name string) *bolt.Bucket {
 	if s.indexes == nil {
 		return nil
@@ -116,8 +112,8 @@ func (s state) index(name string) *bolt.Bucket {
 	return s.indexes.Bucket([]byte(name))
 }
 
-// each calls check for every entry of the bucket returned by of. It reads in pages, each in its own transaction. check
-// returns the number of bytes that it has read besides the entry.
+// each calls check for every entry of the bucket that of returns. It reads pages of entries, one transaction for a
+// page. check returns the number of bytes that it has read besides the entry.
 func (c *collection) each(
 	ctx context.Context, of func(s state) *bolt.Bucket, check func(s state, k, v []byte) int,
 ) error {
@@ -125,7 +121,7 @@ func (c *collection) each(
 		err := c.view(ctx, func(s state) error {
 			more = false
 			b := of(s)
-			if b == nil { // a missing bucket has been reported before
+			if b == nil { // an earlier check has reported the missing bucket
 				return nil
 			}
 			keys := boltfile.ScanAfter(b, after)
@@ -151,7 +147,7 @@ func (c *collection) each(
 	return nil
 }
 
-// count adds a problem if the number of keys in the bucket is not the number in the info record.
+// count adds a problem if the number of keys in the bucket differs from says, the number in the info record.
 func (c *collection) count(b *bolt.Bucket, of string, says int) error {
 	n := 0
 	keys := boltfile.ScanAfter(b, "")
@@ -196,7 +192,7 @@ func (c *collection) stored(s state, key string) (h format.Header, payload []byt
 	return h, payload, true, err
 }
 
-// checkRecord verifies a stored record, and that the indexes have an entry for each of its index terms.
+// checkRecord verifies a stored record, and that the indexes have an entry for each of the record's index terms.
 func (c *collection) checkRecord(s state, k, data []byte) int {
 	c.Objects++
 	key := string(k)
@@ -269,7 +265,6 @@ func (c *collection) checkIndexEntry(s state, name string, k, v []byte) int {
 	return len(payload)
 }
 
-// checkDictionaries verifies every stored dictionary.
 func (c *collection) checkDictionaries(s state) error {
 	dicts := s.bucket.Bucket(format.BucketDictionaries)
 	if dicts == nil {
@@ -285,7 +280,6 @@ func (c *collection) checkDictionaries(s state) error {
 	})
 }
 
-// checkDictionary verifies a dictionary unless it has been verified before.
 func (c *collection) checkDictionary(s state, id uint64) {
 	if _, known := c.dictionaries[id]; known {
 		return

@@ -15,7 +15,7 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// Report is the result of Content. store.Report has the same fields and documents them.
+// Report is the result of Content. store.Report documents the fields.
 type Report struct {
 	Collections  int
 	Objects      int
@@ -26,7 +26,7 @@ type Report struct {
 	Problems     []string
 }
 
-// maxProblems is the maximum number of problems that a Report lists. If there are more, one more line says so.
+// maxProblems bounds the problems in a Report. If there are more, one more line says so.
 const maxProblems = 1000
 
 func (r *Report) problem(format string, args ...any) {
@@ -38,21 +38,20 @@ func (r *Report) problem(format string, args ...any) {
 	}
 }
 
-// content is the state of one check of a file's content.
 type content struct {
 	File
 	*Report
 	// handle is the handle of the transaction that view has begun.
 	handle *boltfile.Handle
-	// read is the number of bytes read in this step; unpaid is the number read in earlier steps since the last pause.
+	// read is the number of bytes read in this step; unpaid is the number of bytes read since the last pause in rest.
 	read, unpaid int
 }
 
 // stepBytes is the approximate number of bytes that one transaction of a check reads.
 const stepBytes = 1 << 20
 
-// Content verifies the record of the data keys, the documents and the collections. It returns an error only if the file
-// cannot be read; problems are in the report.
+// Content verifies the record of the data keys, the documents and the collections. It returns an error only for an
+// unreadable file; problems are in the report.
 func Content(ctx context.Context, f File) (Report, error) {
 	c := &content{File: f, Report: &Report{}}
 	err := c.all(ctx)
@@ -100,8 +99,8 @@ func (c *content) all(ctx context.Context) error {
 	return nil
 }
 
-// view runs fn in a read transaction. In a scrub, which has a limited rate, view stops all writes to the file if fn
-// adds a problem. A file that has replaced the checked file meanwhile is not affected.
+// view runs fn in a read transaction. In a scrub, a check with a limited Rate, view stops all writes to the file if fn
+// adds a problem. It does not stop writes to a file that has replaced the checked file meanwhile.
 func (c *content) view(ctx context.Context, fn func(tx *bolt.Tx) error) error {
 	return c.ViewHandle(ctx, func(h *boltfile.Handle, tx *bolt.Tx) error {
 		before := len(c.Problems)
@@ -125,8 +124,7 @@ func (c *content) pages(ctx context.Context, b *bolt.Bucket, low, high []byte) e
 	return err
 }
 
-// rest waits, after each step, to keep the rate. It makes rare pauses of at least 50 ms. It fails if ctx ends
-// meanwhile.
+// rest waits, after each step, to keep the rate. It makes rare pauses of at least 50 ms. It fails if ctx ends.
 func (c *content) rest(ctx context.Context) error {
 	c.unpaid += c.read
 	c.read = 0
@@ -146,7 +144,6 @@ func (c *content) rest(ctx context.Context) error {
 	}
 }
 
-// documents verifies every document.
 func (c *content) documents(ctx context.Context) error {
 	return c.view(ctx, func(tx *bolt.Tx) error {
 		b := tx.Bucket(format.BucketDocuments)

@@ -1,12 +1,12 @@
 // Package check verifies a store's file: its pages, and the content of its collections.
 //
 // Pages verifies that the branch pages are valid and that each page is used once. If it finds no problem, Content
-// verifies the data keys, the documents and every collection. It verifies the checksum and the shape of each record.
-// Index entries and changelog entries are compared with record headers in both directions. Counts and numbers are
-// compared with the info record. A complete collection must have a resourceVersion.
+// verifies the data keys, the documents and every collection: the checksum and the shape of each record, index entries
+// and changelog entries against record headers in both directions, and counts and numbers against the info record. A
+// complete collection must have a resourceVersion.
 //
-// Content reads every leaf, and verifies it as a page too. A flipped bit in a leaf is a sign of a bad disk, even if no
-// reader would notice it. In the leaf's number of overflow pages, it would make bbolt free pages that are in use.
+// Content also verifies every leaf as a page. A flipped bit in a leaf is a sign of a bad disk, even if no reader would
+// notice it. In the leaf's number of overflow pages, it would make bbolt free pages that are in use.
 //
 // Content reads in steps of about a megabyte, each in its own transaction, while writes continue: a long transaction
 // would keep free pages from being reused. Each step is consistent in itself. Only the keys of a bucket are counted in

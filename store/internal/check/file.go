@@ -10,17 +10,14 @@ import (
 	"github.com/larder-dev/larder/store/internal/keyring"
 )
 
-// File is the file to check.
 type File struct {
 	*boltfile.File
-	// Keys are the data keys of the file.
 	Keys *keyring.Ring
-	// Rate is the number of bytes per second that Content reads; 0 is no limit. With a limit, Content stops writes to
-	// the file when it finds damage. Pages does so in any case.
+	// Rate is the number of bytes per second that Content reads; 0 for no limit. With a limit, Content stops writes to the
+	// file when it finds damage. Pages always does.
 	Rate int
 }
 
-// ProblemError returns an error for a problem. It wraps entry.ErrDamaged.
 func (f *File) ProblemError(problem string) error {
 	return fmt.Errorf("%s: %s: %w", f.Path, problem, entry.ErrDamaged)
 }

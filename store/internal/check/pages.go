@@ -10,26 +10,25 @@ import (
 	"github.com/larder-dev/larder/store/internal/boltfile"
 )
 
-// errAgain ends a walk of the pages that must start again.
 var errAgain = errors.New("the walk begins again")
 
-// pagesAtOnce is the time limit of the first walk of the pages; see Pages.
+// pagesAtOnce is the time limit of the first walk in Pages.
 const pagesAtOnce = 100 * time.Millisecond
 
 // Pages verifies the branch pages, about a hundredth of all pages, and returns the problems it found. Content verifies
 // the leaves. If Pages finds a problem, it stops writes to the file. It reads the file, not the mapping.
 //
-// It does not limit its rate, because it must finish in one transaction: if pages were reused meanwhile, it could not
-// verify that a leaf is referenced once without reading the leaf. Reading all branch pages from the disk takes long (8
-// s for the 100 MB of a 10 GB file). So the walk starts again after a time limit, which grows. The next walk finds the
-// pages of the previous one in the page cache (0.4 s for all of them).
+// Pages does not limit its rate, because it must finish in one transaction: if pages were reused meanwhile, it could
+// not verify that a leaf is referenced once without reading the leaf. Reading all branch pages from the disk takes long
+// (8 s for the 100 MB of a 10 GB file). So Pages starts the walk anew after a time limit, which grows. The next walk
+// finds the pages of the previous one in the page cache (0.4 s for all of them).
 func Pages(ctx context.Context, f File) (problems []string, err error) {
 	err = errAgain
 	for most := pagesAtOnce; errors.Is(err, errAgain); most += most / 4 {
 		err = f.viewPages(ctx, func(h *boltfile.Handle, pages *boltcheck.File) error {
 			begun := time.Now()
 			o := boltcheck.WalkOptions{LeafDepth: boltfile.BranchDepth, Pace: func(context.Context, int) error {
-				if time.Since(begun) > most || !f.IsCurrent(h) { // start again; viewPages fails if the file was closed
+				if time.Since(begun) > most || !f.IsCurrent(h) { // viewPages fails after File.Close
 					return errAgain
 				}
 				return nil

@@ -12,31 +12,31 @@ import (
 // ErrHeld means that a name is claimed already. Package store exports it as ErrCollectionOpen.
 var ErrHeld = errors.New("the collection is open")
 
-// HeldError is the error for a name that is claimed already, with the holder of the claim. It wraps ErrHeld. Package
-// store exports it as CollectionOpenError.
+// HeldError is the error for a claimed name, with the holder of the claim. It wraps ErrHeld. Package store exports it
+// as CollectionOpenError.
 type HeldError struct {
-	// Holder is the holder that was passed to Await by the claim's owner.
+	// Holder is the claim owner's argument holder of Await.
 	Holder any
 }
 
 func (*HeldError) Error() string { return ErrHeld.Error() }
 func (*HeldError) Unwrap() error { return ErrHeld }
 
-// Set holds the claims of the names that are in use. The zero value is empty.
+// Set holds claims by name. The zero value is empty.
 type Set struct {
 	mu    sync.Mutex
-	names map[string]*Claim // claims by name; guarded by mu
+	names map[string]*Claim // guarded by mu
 }
 
 // Claim is the right to a name in a Set.
 type Claim struct {
-	free    chan struct{} // closed when the claim is released
+	free    chan struct{} // closed by Release
 	stuck   chan struct{} // closed by GiveUp, when the holder has stopped waiting for the disk
 	closing func() bool   // reports whether the holder is about to release the claim
-	holder  any           // holder of the claim, for the HeldError of other callers
+	holder  any           // for the HeldError of other callers
 }
 
-// Try claims a name for a short time, during which Await for the name waits. It returns false if the name is claimed.
+// Try claims a name for a short time: Await for the name waits instead of failing. It returns false for a claimed name.
 func (o *Set) Try(name string) bool {
 	_, held := o.take(name, func() bool { return true }, nil)
 	return held == nil
@@ -58,8 +58,8 @@ func (o *Set) take(name string, closing func() bool, holder any) (mine, held *Cl
 	return mine, nil
 }
 
-// Await claims a name. closing reports whether the new holder is about to release it; nil means never. If the name is
-// claimed and its holder is about to release it, Await waits for the release. Otherwise it fails with a HeldError with
+// Await claims a name. closing reports whether the new holder is about to release the name; nil means never. If the
+// current holder is about to release the name, Await waits for the release. Otherwise it fails with a HeldError with
 // the current holder. It fails with ErrHeld if ctx ends first or the current holder is stuck.
 func (o *Set) Await(ctx context.Context, name string, closing func() bool, holder any) (*Claim, error) {
 	if closing == nil {
@@ -84,7 +84,7 @@ func (o *Set) Await(ctx context.Context, name string, closing func() bool, holde
 	}
 }
 
-// GiveUp records that the holder has stopped waiting for the disk. The holder releases the claim some time later.
+// GiveUp marks the holder as no longer waiting for the disk. The holder still releases the claim some time later.
 func (c *Claim) GiveUp() { close(c.stuck) }
 
 func (c *Claim) isStuck() bool {
@@ -96,7 +96,6 @@ func (c *Claim) isStuck() bool {
 	}
 }
 
-// Release releases a claimed name and wakes its waiters.
 func (o *Set) Release(name string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

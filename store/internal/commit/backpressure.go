@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// commitPatience is how long paced writers, which are faster than the disk, wait for a commit that is due.
+// commitPatience is how long paced writers, which are faster than the disk, wait for a due commit.
 const commitPatience = 5 * time.Second
 
 // Backpressure waits while too many bytes are uncommitted; see store.Collection.Backpressure. live returns the number
@@ -35,8 +35,8 @@ func (l *Loop) Backpressure(ctx context.Context, m Member, live func() int, pace
 	}
 }
 
-// fills reports whether m must wait at this bound. The live collections together have that many uncommitted bytes: m
-// waits if they reach the bound and m has its equal share, or if they reach twice the bound.
+// fills reports whether m must wait at this bound for the uncommitted bytes of all live collections. m waits at the
+// bound if it has at least its equal share, and always at twice the bound.
 func fills(m Member, bytes, bound, live int) bool {
 	return bytes >= 2*bound || bytes >= bound && m.Size() >= max(1, bound/live)
 }

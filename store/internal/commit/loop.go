@@ -13,7 +13,7 @@ import (
 
 // Member is a collection whose changes a Loop commits. Its methods do not block.
 type Member interface {
-	// Snapshot returns the uncommitted changes, or nil if there are none.
+	// Snapshot returns the collection's uncommitted changes, or nil.
 	Snapshot() Snapshot
 	// Drop drops the collection's uncommitted changes, and returns their size in bytes.
 	Drop() int
@@ -21,29 +21,27 @@ type Member interface {
 	Size() int
 }
 
-// Snapshot is one collection's changes in one commit. Each method is called once, in this order.
+// Snapshot is one collection's changes in one commit. The Loop calls the methods once, in this order.
 type Snapshot interface {
 	// Prepare does the work of the commit that needs no transaction, such as compression.
 	Prepare()
-	// Write writes the collection's changes in tx.
 	Write(tx *bolt.Tx) error
 	// Done handles the result of the transaction, before the next transaction begins. If err is nil, it removes the
 	// committed changes from the memtable. It returns the number of bytes removed, and whether no uncommitted change is
 	// left.
 	Done(err error) (shrunk int, clean bool)
-	// Notify notifies the collection's user of the commit and of the time that it took.
+	// Notify notifies the collection's user of the commit, and of its duration.
 	Notify(took time.Duration, err error)
 }
 
-// Options are the options of a Loop.
 type Options struct {
 	Interval time.Duration // maximum time from a change to its commit
 	Enough   func() int    // number of uncommitted bytes at which a commit is due at once; called under a lock
-	Limit    int           // maximum number of uncommitted bytes; at it writers wait
+	Limit    int           // maximum number of uncommitted bytes; writers wait at Limit
 }
 
-// Loop commits the changes of a store's collections to the file. Its goroutine runs only while a collection has
-// uncommitted changes, that is, is dirty. Make it with NewLoop, and set File before use.
+// Loop commits the changes of a store's collections to the file. Its goroutine runs only while a collection is dirty,
+// that is, has uncommitted changes. Make it with NewLoop, and set File before use.
 type Loop struct {
 	Options
 	File *boltfile.File
@@ -55,15 +53,14 @@ type Loop struct {
 	dirty    map[Member]struct{} // collections with uncommitted changes; guarded by mu
 	bytes    int                 // uncommitted bytes of the dirty collections; guarded by mu
 	since    time.Time           // time of the first change since the last snapshot; guarded by mu
-	dueSince time.Time           // time since which bytes is at least due(); zero if bytes is less; guarded by mu
-	running  bool                // whether the goroutine that commits is running; guarded by mu
+	dueSince time.Time           // time since which bytes is at least due(), or zero; guarded by mu
+	running  bool                // whether the commit goroutine is running; guarded by mu
 	full     chan struct{}       // has a token once there may be enough uncommitted bytes for a commit at once
-	err      error               // error of the last commit; nil if it succeeded; guarded by mu
+	err      error               // error of the last commit, or nil; guarded by mu
 	closed   bool                // whether Close has begun and writes are refused; guarded by mu
 	progress chan struct{}       // closed and replaced by a new channel after each attempt to commit; guarded by mu
 }
 
-// NewLoop returns a Loop without dirty collections.
 func NewLoop(o Options) *Loop {
 	return &Loop{
 		Options: o, flushing: make(chan struct{}, 1), dirty: map[Member]struct{}{},
@@ -71,7 +68,6 @@ func NewLoop(o Options) *Loop {
 	}
 }
 
-// committing describes a commit to callers that wait for the writer lock.
 var committing = boltfile.Work{What: "a commit of what is pending"}
 
 // A failed commit is retried after commitRetry. The delay doubles with each failure, up to commitRetryMax.
@@ -96,13 +92,12 @@ func (l *Loop) Add(m Member, grown int) {
 		default:
 		}
 	}
-	if !l.running && !l.closed { // once closed is set, Store.Close does the last commit
+	if !l.running && !l.closed { // after Close, Store.Close does the last commit
 		l.running = true
 		l.File.Go("commit what is pending", l.loop)
 	}
 }
 
-// loop commits, each time a commit is due, until no collection has uncommitted changes.
 func (l *Loop) loop(ctx context.Context) {
 	retry := commitRetry
 	for l.await(ctx, retry) {
@@ -114,7 +109,7 @@ func (l *Loop) loop(ctx context.Context) {
 	}
 }
 
-// await waits until the next commit is due; if the last one failed, for retry. It returns false if no collection is
+// await waits until the next commit is due, or for retry after a failed commit. It returns false if no collection is
 // dirty, or if the store is being closed.
 func (l *Loop) await(ctx context.Context, retry time.Duration) bool {
 	retryAt := time.Now().Add(retry)
@@ -138,7 +133,7 @@ func (l *Loop) await(ctx context.Context, retry time.Duration) bool {
 }
 
 // next returns the time of the next commit, and two channels that signal that this time may have changed. If no
-// collection is dirty or ctx has ended, it marks the loop as not running and returns more as false.
+// collection is dirty or ctx has ended, it sets running to false and returns more as false.
 func (l *Loop) next(ctx context.Context, retryAt time.Time) (at time.Time, full, progress <-chan struct{},
 	more bool) {
 	l.mu.Lock()
@@ -156,8 +151,7 @@ func (l *Loop) next(ctx context.Context, retryAt time.Time) (at time.Time, full,
 	return l.since.Add(l.Interval), l.full, l.progress, true
 }
 
-// due returns the size of uncommitted changes at which a commit is due at once: Enough, but at most Limit, at which
-// writers wait.
+// due returns the number of uncommitted bytes at which a commit is due at once: Enough, but at most Limit.
 func (l *Loop) due() int { return min(l.Enough(), l.Limit) }
 
 // noteDueLocked updates dueSince after bytes has changed. committed is true after a successful commit.
@@ -234,7 +228,7 @@ func (l *Loop) LockFlush(ctx context.Context) (release func(), err error) {
 	}
 }
 
-// snapshots returns a snapshot of each dirty collection. Collections without changes are no longer dirty.
+// snapshots returns a snapshot of each dirty collection, and removes collections without changes from dirty.
 func (l *Loop) snapshots() map[Member]Snapshot {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -251,7 +245,6 @@ func (l *Loop) snapshots() map[Member]Snapshot {
 	return snaps
 }
 
-// write writes the snapshots and the times of the clocks in one transaction. The caller has the writer lock.
 func (l *Loop) write(snaps map[Member]Snapshot) error {
 	return l.File.UpdateHeld(context.Background(), committing, func(tx *bolt.Tx) error {
 		for _, snap := range snaps {
@@ -273,8 +266,8 @@ func (l *Loop) log(before, err error) {
 	}
 }
 
-// note records the result of a commit. After a success, it removes the committed changes from the memtables. It wakes
-// all goroutines that wait for a commit, and returns the error of the previous commit. The caller has the writer lock.
+// note processes the result of a commit with Snapshot.Done, and wakes all goroutines that wait for a commit. It returns
+// the error of the previous commit. The caller has the writer lock.
 func (l *Loop) note(snaps map[Member]Snapshot, err error) (before error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -291,7 +284,6 @@ func (l *Loop) note(snaps map[Member]Snapshot, err error) (before error) {
 	return before
 }
 
-// Drop drops the uncommitted changes of the collection m.
 func (l *Loop) Drop(m Member) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -310,13 +302,12 @@ func (l *Loop) MadeProgress() {
 	l.madeProgressLocked()
 }
 
-// madeProgressLocked wakes every goroutine that waits for a commit or for backpressure. The caller holds mu.
 func (l *Loop) madeProgressLocked() {
 	close(l.progress)
 	l.progress = make(chan struct{})
 }
 
-// Close makes CheckOpen fail, and wakes and fails the calls that wait in Backpressure.
+// Close makes CheckOpen and blocked calls of Backpressure fail.
 func (l *Loop) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -324,7 +315,6 @@ func (l *Loop) Close() {
 	l.madeProgressLocked()
 }
 
-// CheckOpen returns an error once the store is being closed.
 func (l *Loop) CheckOpen() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -336,29 +326,27 @@ func (l *Loop) CheckOpen() error {
 
 func (l *Loop) closedError() error { return fmt.Errorf("%s: %w", l.File.Path, boltfile.ErrClosed) }
 
-// Dirty reports whether any collection has uncommitted changes.
 func (l *Loop) Dirty() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.dirty) > 0
 }
 
-// Err returns the error of the last commit; nil if it succeeded.
+// Err returns the error of the last commit, or nil if it succeeded.
 func (l *Loop) Err() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.err
 }
 
-// Progress returns a channel for writers that wait for memory. It is closed after the next attempt to commit, whether
-// that succeeds or not, and by MadeProgress and Close; a writer then checks again.
+// Progress returns a channel for writers that wait for memory. The next attempt to commit closes it, and so do
+// MadeProgress and Close. The writer then checks its condition anew.
 func (l *Loop) Progress() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.progress
 }
 
-// Pending returns the approximate number of uncommitted bytes.
 func (l *Loop) Pending() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

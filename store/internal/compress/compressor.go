@@ -25,23 +25,21 @@ type Compressor struct {
 	seed                   maphash.Seed
 
 	mu sync.Mutex
-	// sealed is true if new dictionaries get random ids, because the collection is encrypted: an id that is a hash
-	// could confirm a guess of the content. Guarded by mu.
+	// sealed is true for an encrypted collection, whose new dictionaries get random ids: an id that is a hash could
+	// confirm a guess of the content. mu guards sealed.
 	sealed   bool
-	current  *Dictionary // dictionary for new records; nil until there are enough payloads to make one; guarded by mu
-	gathered [][]byte    // payloads that were to be compressed before there was a dictionary; guarded by mu
-	bytes    int         // size of the gathered payloads in bytes; guarded by mu
-	// known holds hashes of the gathered payloads: after a failed commit, the same payloads arrive again. Guarded by
-	// mu.
+	current  *Dictionary // dictionary for new records; nil without enough payloads; guarded by mu
+	gathered [][]byte    // uncompressed payloads for the first dictionary; guarded by mu
+	bytes    int         // bytes of the gathered payloads; guarded by mu
+	// known holds hashes of the gathered payloads: after a failed commit, the same payloads arrive again. mu guards known.
 	known map[uint64]struct{}
 }
 
-// NewCompressor returns a Compressor without a dictionary.
 func NewCompressor() *Compressor {
 	return &Compressor{DictBytes: dictionaryBytes, SampleBytes: sampleBytes, seed: maphash.MakeSeed()}
 }
 
-// Use sets the dictionary for new records. With nil, a new dictionary is built from later payloads.
+// Use sets the dictionary for new records. With nil, later payloads make a new dictionary.
 func (c *Compressor) Use(d *Dictionary) {
 	if c == nil {
 		return
@@ -67,7 +65,7 @@ func (c *Compressor) Seal() {
 	}
 }
 
-// Resume sets the dictionary for new records to d, a stored dictionary, unless d was made for unsealed records and the
+// Resume sets the dictionary for new records to the stored dictionary d, unless d was made for unsealed records and the
 // collection is sealed.
 func (c *Compressor) Resume(d *Dictionary) {
 	if !(c.IsSealed() && d.IsHashed()) {
@@ -75,14 +73,12 @@ func (c *Compressor) Resume(d *Dictionary) {
 	}
 }
 
-// IsSealed reports whether Seal was called.
 func (c *Compressor) IsSealed() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.sealed
 }
 
-// Using returns the dictionary of new records, or nil.
 func (c *Compressor) Using() *Dictionary {
 	if c == nil {
 		return nil
@@ -121,14 +117,14 @@ func (c *Compressor) Compress(payloads [][]byte) (compressed [][]byte, dict *Dic
 	return compressed, dict
 }
 
-// leastShare is the minimum number of payloads that one goroutine compresses, except the last one.
+// leastShare is the minimum number of payloads that one goroutine compresses, except the last goroutine.
 const leastShare = 64
 
 // encoders returns the number of goroutines that compress at a time. Each needs 0.8 MB, which the dictionary keeps.
 func encoders() int { return min(2, runtime.GOMAXPROCS(0)) }
 
-// dictionaryFor returns the dictionary for new records. If there is none, it makes one from payloads and the payloads
-// gathered before, once they are large enough; otherwise it gathers payloads and returns nil.
+// dictionaryFor returns the dictionary for new records. Without one, it gathers payloads, and makes a dictionary once
+// they are large enough. It returns nil before.
 func (c *Compressor) dictionaryFor(payloads [][]byte) *Dictionary {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -166,8 +162,8 @@ func (c *Compressor) isKnownLocked(payload []byte) bool {
 // part returns the maximum number of bytes of one payload in a dictionary.
 func (c *Compressor) part() int { return c.DictBytes / sampleParts }
 
-// make returns a dictionary of evenly spaced payloads, from the first to the last, because objects that follow each
-// other are alike.
+// make returns a dictionary of evenly spaced payloads, from the first to the last, because neighboring objects are
+// alike.
 func (c *Compressor) make(payloads [][]byte, sealed bool) *Dictionary {
 	content := make([]byte, 0, c.DictBytes)
 	for _, i := range spread(len(payloads), c.parts(payloads), 0) {
@@ -230,7 +226,6 @@ func (c *Compressor) Revise(payloads [][]byte) {
 	c.Use(next)
 }
 
-// compressedSize returns the size at which the payload would be stored.
 func (d *Dictionary) compressedSize(payload []byte) int {
 	if compressed := d.compress(payload); compressed != nil {
 		return len(compressed)
@@ -238,7 +233,7 @@ func (d *Dictionary) compressedSize(payload []byte) int {
 	return len(payload)
 }
 
-// Keeps reports whether a rewrite would store the payload in the same way as now, according to its header.
+// Keeps reports whether a rewrite would store the payload in its current form, according to the header.
 func (c *Compressor) Keeps(h format.Header, payload []byte) bool {
 	dict := c.Using()
 	switch {

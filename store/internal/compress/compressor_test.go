@@ -2,8 +2,7 @@ package compress
 
 import "testing"
 
-// TestDictionaryCountsBeyond32Bits checks that building a dictionary does not overflow a 32-bit int when it multiplies
-// counts and sizes.
+// TestDictionaryCountsBeyond32Bits checks that products of counts and sizes do not overflow a 32-bit int.
 func TestDictionaryCountsBeyond32Bits(t *testing.T) {
 	c := NewCompressor()
 	payloads := make([][]byte, 100_000)

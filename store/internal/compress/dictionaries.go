@@ -30,16 +30,15 @@ type Dictionaries struct {
 	records    Records
 
 	mu   sync.RWMutex
-	byID map[uint64]*Dictionary // the used dictionaries, by id; guarded by mu
+	byID map[uint64]*Dictionary // used dictionaries by id; guarded by mu
 }
 
-// NewDictionaries returns the Dictionaries of a collection.
 func NewDictionaries(collection string, records Records) *Dictionaries {
 	return &Dictionaries{collection: collection, records: records, byID: map[uint64]*Dictionary{}}
 }
 
-// Get returns the dictionary with this id. If it is not in memory, Get reads it in the transaction, which must belong
-// to the collection's file. It fails with entry.ErrDamaged if there is none with this id.
+// Get returns the dictionary with this id, from memory or from the transaction, which must belong to the collection's
+// file. It fails with entry.ErrDamaged for an unknown id.
 func (d *Dictionaries) Get(tx *bolt.Tx, id uint64) (*Dictionary, error) {
 	d.mu.RLock()
 	found := d.byID[id]
@@ -54,14 +53,13 @@ func (d *Dictionaries) Get(tx *bolt.Tx, id uint64) (*Dictionary, error) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if known := d.byID[id]; known != nil { // another reader has read the dictionary first; all readers share one
+	if known := d.byID[id]; known != nil { // a concurrent reader has read the dictionary first; all readers share one
 		return known, nil
 	}
 	d.byID[id] = found
 	return found, nil
 }
 
-// Put stores a dictionary in the bucket of the collection, unless it is stored already.
 func (d *Dictionaries) Put(b *bolt.Bucket, dict *Dictionary) error {
 	dicts, err := b.CreateBucketIfNotExists(format.BucketDictionaries)
 	if err != nil || dicts.Get(format.DictionaryKey(dict.ID)) != nil {
@@ -73,7 +71,7 @@ func (d *Dictionaries) Put(b *bolt.Bucket, dict *Dictionary) error {
 }
 
 // Drop removes the dictionaries that no record in objects uses, from the collection's bucket b. It keeps the dictionary
-// using, which may be nil. It returns the ids of the needed dictionaries; nil if it has removed nothing.
+// using, which may be nil. It returns the ids of the needed dictionaries, or nil if it has removed nothing.
 func (d *Dictionaries) Drop(b, objects *bolt.Bucket, using *Dictionary) (needed map[uint64]bool, err error) {
 	dicts := b.Bucket(format.BucketDictionaries)
 	if dicts == nil {
@@ -103,7 +101,6 @@ func (d *Dictionaries) Drop(b, objects *bolt.Bucket, using *Dictionary) (needed 
 	return needed, err
 }
 
-// unneeded returns the keys of the stored dictionaries whose ids are not in needed.
 func unneeded(dicts *bolt.Bucket, needed map[uint64]bool) (keys [][]byte, err error) {
 	err = dicts.ForEach(func(k, _ []byte) error {
 		if id, ok := format.ParseDictionaryKey(k); !ok || !needed[id] {
@@ -114,7 +111,7 @@ func unneeded(dicts *bolt.Bucket, needed map[uint64]bool) (keys [][]byte, err er
 	return keys, err
 }
 
-// Stored reads a dictionary from the bucket of a collection. It fails with entry.ErrDamaged if none has this id.
+// Stored reads a dictionary from the bucket of a collection. It fails with entry.ErrDamaged for an unknown id.
 func Stored(b *bolt.Bucket, collection string, id uint64, o Opener) (*Dictionary, error) {
 	var data []byte
 	if dicts := b.Bucket(format.BucketDictionaries); dicts != nil {
@@ -127,7 +124,7 @@ func Stored(b *bolt.Bucket, collection string, id uint64, o Opener) (*Dictionary
 }
 
 // Parse returns the dictionary in the record data, with which it shares no memory. It fails with entry.ErrDamaged if
-// the record is not of this dictionary, and with entry.ErrIncompatible if a newer program has written it.
+// the record is not of this dictionary, and with entry.ErrIncompatible if a newer program wrote the record.
 func Parse(collection string, id uint64, data []byte, o Opener) (*Dictionary, error) {
 	key := format.DictionaryRecordKey(id)
 	h, content, err := format.ParseRecord(collection, key, data)

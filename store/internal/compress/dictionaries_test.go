@@ -13,7 +13,6 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// parse decodes a dictionary that is not sealed.
 func parse(collection string, id uint64, data []byte) (*compress.Dictionary, error) {
 	return compress.Parse(collection, id, data, locked{})
 }
@@ -24,7 +23,6 @@ func (locked) Payload([]byte, string, format.Header, []byte) ([]byte, error) { r
 
 var errSealed = errors.New("it is sealed")
 
-// resum replaces the checksum of the record in data by the right one.
 func resum(collection, key string, data []byte) []byte {
 	data = bytes.Clone(data)
 	if len(data) >= format.RecordFixed {

@@ -11,9 +11,8 @@ import (
 )
 
 // Dictionary holds content that payloads of a collection have in common, and compresses some of its records. It never
-// changes. The file keeps it as long as a record names it. Its id is a hash of its content, or a random number if it is
-// sealed. The content is raw parts of payloads. For Kubernetes objects they compress better than a trained dictionary
-// (docs/adr/0007).
+// changes. Its id is a hash of its content, or a random number in a sealed collection. The content is raw parts of
+// payloads. For Kubernetes objects they compress better than a trained dictionary (docs/adr/0007).
 type Dictionary struct {
 	ID      uint64
 	Content []byte
@@ -26,12 +25,11 @@ type Dictionary struct {
 // MaxPooled is the maximum size of a buffer that is kept for the next read.
 const MaxPooled = 1 << 20
 
-// New returns a dictionary with this content, which it keeps.
+// New returns a dictionary that keeps content.
 func New(content []byte) *Dictionary {
 	return WithID(format.DictionaryID(content), content)
 }
 
-// WithID returns a dictionary with this content, which it keeps, and with a known id.
 func WithID(id uint64, content []byte) *Dictionary {
 	d := &Dictionary{ID: id, Content: content}
 	// The record names the dictionary, so the zstd frame need not.
@@ -48,7 +46,7 @@ func WithID(id uint64, content []byte) *Dictionary {
 	return d
 }
 
-// compress compresses a payload. It returns nil if that would not make it shorter.
+// compress returns nil if the compressed payload would not be shorter.
 func (d *Dictionary) compress(payload []byte) []byte {
 	if len(payload) == 0 || len(payload) > format.MaxDecompressed {
 		return nil

@@ -30,7 +30,7 @@ func TestDictionaryRoundTrip(t *testing.T) {
 				t.Fatalf("%d bytes came back as %d, %v", len(payload), len(got), err)
 			}
 		}
-		// Compression is deterministic, so that equal objects have equal records.
+		// Compression must be deterministic, so that equal objects have equal records.
 		if again := New(d.Content).compress(payload); !bytes.Equal(again, compressed) {
 			t.Error("it was compressed otherwise the second time")
 		}

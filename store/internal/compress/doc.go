@@ -1,7 +1,7 @@
-// Package compress compresses payloads with zstd and a dictionary that is made of some of them, since objects of one
-// kind are alike.
+// Package compress compresses payloads with zstd and a dictionary. A dictionary is made of some of the payloads, since
+// objects of one kind are alike.
 //
-// A Dictionary never changes. A record names the dictionary that its payload is compressed with, so the file keeps each
+// A Dictionary never changes. A record names the dictionary that compressed its payload, so the file keeps each
 // dictionary as long as a record names it. A Compressor holds the dictionary for new records, and makes it once it has
 // enough payloads. docs/adr/0007 explains why dictionaries are raw parts of payloads, and their size.
 //

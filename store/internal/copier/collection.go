@@ -25,17 +25,15 @@ type collection struct {
 	name   string
 	path   bucketPath
 	sealer *keyring.Sealer // opens (decrypts) the records of the old file
-	// info is the state of the collection that is stored in the copy. It is not used for an unchanged copy, which
-	// copies the old info record.
+	// info becomes the info record of the copy. An unchanged copy has the old info record instead.
 	info format.Info
-	log  changelog.State // state of the changelog; stored in info at the end
+	log  changelog.State // becomes a part of info at the end
 	// fresh seals the records of the copy; nil if the collection is not resealed.
 	fresh *keyring.Sealer
 	// dicts maps the ids of dictionaries in the old file to their ids in the copy.
 	dicts map[uint64]uint64
 }
 
-// collection copies the collection in the bucket of that name.
 func (c *Copier) collection(ctx context.Context, name string) error {
 	if c.unsafe[name] {
 		return c.lose(name, fmt.Errorf("its branch pages: %w", entry.ErrDamaged))
@@ -76,7 +74,7 @@ func (c *collection) begin(tx *bolt.Tx) error {
 	return nil
 }
 
-// asItWas reports whether the copy is unchanged. It then includes entries that this program does not know.
+// asItWas reports whether the copy is unchanged. An unchanged copy includes entries that only a newer program knows.
 func (c *collection) asItWas() bool { return c.fresh == nil && !c.Salvage }
 
 // copy copies the collection. Dictionaries are copied first, because records need their new ids, then records and
@@ -111,7 +109,7 @@ func (c *collection) copy(ctx context.Context) error {
 	return c.Write(c.finish)
 }
 
-// finish creates the buckets that must exist although they have no entries, and writes the info record.
+// finish creates the required buckets that have no entries, and writes the info record.
 func (c *collection) finish(tx *bolt.Tx) error {
 	needed := []bucketPath{c.path.to(format.BucketObjects), c.path.to(format.BucketIndex)}
 	for index := range c.info.Indexes {
@@ -131,7 +129,7 @@ func (c *collection) finish(tx *bolt.Tx) error {
 		return err
 	}
 	c.info.Newest = slices.DeleteFunc(c.info.Newest, func(ref format.Ref) bool {
-		return b.Bucket(format.BucketObjects).Get([]byte(ref.Key)) == nil // it was lost
+		return b.Bucket(format.BucketObjects).Get([]byte(ref.Key)) == nil
 	})
 	c.log.Store(&c.info)
 	data, err := format.AppendInfo(nil, c.name, &c.info)
@@ -152,7 +150,8 @@ func (c *collection) objects(ctx context.Context) error {
 	return c.lose(c.name, fmt.Errorf("%d of %d objects are left: %w", copied, expected, entry.ErrDamaged))
 }
 
-// tombstones copies the tombstones of the changelog. If any is lost, readers of the changelog must start again.
+// tombstones copies the tombstones of the changelog. If any tombstone is lost, readers of the changelog must start
+// over.
 func (c *collection) tombstones(ctx context.Context) error {
 	if !c.log.Kept() {
 		return nil
@@ -179,12 +178,12 @@ func (c *collection) rest(ctx context.Context, name []byte) (err error) {
 	case string(format.BucketObjects), string(format.BucketTombstones), string(format.BucketDictionaries):
 	case string(format.BucketCursors):
 		_, _, err = c.each(ctx, path, c.cursor)
-	case string(format.BucketIndex), string(format.BucketSeq): // object writes them, unless the copy is unchanged
+	case string(format.BucketIndex), string(format.BucketSeq): // object writes these buckets, unless the copy is unchanged
 		if c.asItWas() {
 			err = c.bucket(ctx, path)
 		}
 	default:
-		if !c.Salvage { // a newer program's bucket: that program could not tell which entries are missing
+		if !c.Salvage { // without Salvage: a newer program's bucket with lost entries would mislead that program
 			err = c.bucket(ctx, path)
 		}
 	}
@@ -244,7 +243,6 @@ func (c *collection) object(tx *bolt.Tx, e pair) error {
 	return b.Put(format.SeqKey(h.Seq), e.key)
 }
 
-// tombstone writes a tombstone (record of a delete) to the copy, resealed if necessary.
 func (c *collection) tombstone(tx *bolt.Tx, e pair) error {
 	seq, _ := format.ParseSeqKey(e.key) // 0 for a bad key; no tombstone has this number
 	t, err := format.ParseTombstone(c.name, seq, e.value)
@@ -258,7 +256,7 @@ func (c *collection) tombstone(tx *bolt.Tx, e pair) error {
 }
 
 // record returns the header and the bytes of a record for the copy: either unchanged, or prefix followed by the
-// resealed record. It fails if the record or its dictionary cannot be read.
+// resealed record. It fails if the record or its dictionary is unreadable.
 func (c *collection) record(
 	stored []byte, prefix string, bucket []byte, key string, h format.Header, payload []byte,
 ) (format.Header, []byte, error) {

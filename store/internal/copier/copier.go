@@ -13,19 +13,17 @@ import (
 	"github.com/larder-dev/larder/store/internal/keyring"
 )
 
-// Copier copies a store's file once.
 type Copier struct {
 	// File is the file to copy. It fails if damage is found, unless Salvage is set.
 	File *boltfile.File
 	// Keys are the data keys of the old file, unwrapped by this process.
 	Keys *keyring.Ring
 
-	// Fresh has the data key for the copy's sealed collections: the collections that are sealed already, and the
-	// collections for whose resource Seals returns true. If Fresh is nil, sealed records are copied unchanged.
+	// Fresh has the data key for the copy's sealed collections: the collections that are sealed already, and those for
+	// whose resource Seals returns true. If Fresh is nil, sealed records are copied unchanged.
 	Fresh *keyring.Ring
 	Seals func(r schema.GroupResource) bool
-	// Salvage makes the copier continue where the old file is damaged. The function Revive is called after all other
-	// copying.
+	// Salvage makes the copier continue after damage in the old file. Revive is called after all other copying.
 	Salvage bool
 	Revive  func(c *Copier) error
 
@@ -35,8 +33,8 @@ type Copier struct {
 	Behind map[string]bool
 
 	old, fresh *boltfile.Handle
-	// unsafe holds the names of the collections and root buckets with damaged branch pages, in which bbolt might loop
-	// for ever. The empty name means the whole file.
+	// unsafe holds the names of the collections and root buckets with damaged branch pages, in which bbolt might loop for
+	// ever. The empty name means the whole file.
 	unsafe map[string]bool
 	// keysLost is true if the record of the data keys is damaged and this process has no keys.
 	keysLost bool
@@ -64,10 +62,9 @@ func (c *Copier) Copy(ctx context.Context, old *boltfile.Handle) (*boltfile.Hand
 	return fresh, nil
 }
 
-// root copies all buckets of the root.
 func (c *Copier) root(ctx context.Context) error {
-	// New files are marked as cleanly closed. Remove that mark: if this process dies while it uses the fresh file, the
-	// next process must verify the file.
+	// If this process dies while it uses the fresh file, the next process must verify the file. So Copy removes the key of
+	// a clean close, which new files have.
 	err := c.Write(func(tx *bolt.Tx) error { return boltfile.PutClean(tx, false) })
 	if err == nil && c.Salvage {
 		err = c.findUnsafe(ctx)
@@ -83,9 +80,9 @@ func (c *Copier) root(ctx context.Context) error {
 		switch path := (bucketPath{name}); {
 		case string(name) == string(format.BucketLarder):
 			err = c.larder(ctx, path)
-		case string(name) == string(format.BucketDropped): // it is being removed
+		case string(name) == string(format.BucketDropped): // being removed
 		case c.unsafe[string(name)]:
-		case string(name) == string(format.BucketDocuments): // losing a document does no harm: its owner can get it again
+		case string(name) == string(format.BucketDocuments): // the owner of a lost document can get it again
 			_, _, err = c.each(ctx, path, c.document)
 		case !c.Salvage:
 			err = c.bucket(ctx, path)
@@ -100,7 +97,7 @@ func (c *Copier) larder(ctx context.Context, path bucketPath) error {
 	var stored []byte
 	collections, err := c.values(ctx, path, func(e pair) bool {
 		switch string(e.key) {
-		case string(format.KeyClean): // Close sets the mark of a clean close
+		case string(format.KeyClean): // only Close sets the key of a clean close
 			return false
 		case string(format.KeyKeys):
 			stored = e.value
@@ -141,7 +138,6 @@ func (c *Copier) keyRecord(stored []byte) []byte {
 
 func isDamaged(err error) bool { return errors.Is(err, entry.ErrDamaged) }
 
-// document verifies and copies a document.
 func (c *Copier) document(tx *bolt.Tx, e pair) error {
 	if _, err := format.ParseDocument(string(e.key), e.value); err != nil {
 		return err
@@ -149,7 +145,6 @@ func (c *Copier) document(tx *bolt.Tx, e pair) error {
 	return put(tx, bucketPath{format.BucketDocuments}, e)
 }
 
-// bucket copies a bucket and its nested buckets unchanged.
 func (c *Copier) bucket(ctx context.Context, path bucketPath) error {
 	nested, err := c.values(ctx, path, func(pair) bool { return true })
 	for _, name := range nested {
@@ -207,7 +202,6 @@ func (c *Copier) each(
 	return copied, whole && bad == 0, err
 }
 
-// Write runs fn in a transaction of the fresh file.
 func (c *Copier) Write(fn func(tx *bolt.Tx) error) error {
 	return c.fresh.Update(fn, (*bolt.Tx).Commit)
 }
@@ -215,7 +209,7 @@ func (c *Copier) Write(fn func(tx *bolt.Tx) error) error {
 // fill is the fraction of each page that bbolt fills in a bucket that is written in key order.
 const fill = 0.95
 
-// put creates the bucket if it does not exist, and writes the entries. Their keys must follow the keys in the bucket.
+// put creates a missing bucket, and writes the entries. Their keys must follow the keys in the bucket.
 func put(tx *bolt.Tx, path bucketPath, entries ...pair) error {
 	b, err := path.make(tx)
 	if err != nil || len(entries) == 0 {

@@ -15,14 +15,11 @@ const pageBytes = 4 << 20
 // pair is an entry of a bucket. value is nil for a nested bucket.
 type pair struct{ key, value []byte }
 
-// bucketPath is the path of a bucket: the names of the buckets that contain it, from the outermost, and its own name.
-// The empty path is the root.
+// bucketPath is the path of a bucket, from the outermost bucket to its own name. The empty path is the root.
 type bucketPath [][]byte
 
-// to returns the path of the bucket with that name inside the bucket with the path p.
 func (p bucketPath) to(name []byte) bucketPath { return append(p[:len(p):len(p)], name) }
 
-// make returns the bucket, and creates it if it does not exist.
 func (p bucketPath) make(tx *bolt.Tx) (b *bolt.Bucket, err error) {
 	b = tx.Cursor().Bucket()
 	for _, name := range p {
@@ -33,9 +30,9 @@ func (p bucketPath) make(tx *bolt.Tx) (b *bolt.Bucket, err error) {
 	return b, nil
 }
 
-// pages calls each with the entries of a bucket of the old file, a page at a time, in key order. If the bucket is
-// empty, it calls each once without entries. With Salvage, pages reads forwards up to the first fault, and then
-// backwards from the end, up to a fault or to the place where it stopped. whole is true if there was no fault.
+// pages calls each with the entries of a bucket of the old file, a page at a time, in key order. For an empty bucket,
+// it calls each once without entries. With Salvage, pages reads forwards up to the first fault, and then backwards from
+// the end, up to a fault or to the last key read forwards. whole is true without a fault.
 func (c *Copier) pages(ctx context.Context, path bucketPath, each func([]pair) error) (whole bool, err error) {
 	r := &bucketReader{path: path}
 	for first := true; ; first = false {
@@ -67,7 +64,7 @@ func (c *Copier) pages(ctx context.Context, path bucketPath, each func([]pair) e
 type bucketReader struct {
 	path      bucketPath
 	backwards bool
-	// after is the last key read forwards, and before the last key read backwards; nil if there is none.
+	// after is the last key read forwards, and before the last key read backwards; nil before the first read.
 	after, before []byte
 	// page holds copies of the entries read in the last transaction.
 	page []pair
@@ -89,7 +86,7 @@ func (r *bucketReader) read(tx *bolt.Tx) error {
 	size := 0
 	for k, v := r.first(cur); k != nil && size < pageBytes; k, v = next() {
 		if r.backwards && bytes.Compare(k, r.after) <= 0 {
-			return nil // the remaining entries were read before the fault, forwards
+			return nil // the remaining entries were read forwards, before the fault
 		}
 		if !r.isNext(k) {
 			return &boltfile.FaultError{What: "the keys are out of order"}
@@ -118,7 +115,6 @@ func (r *bucketReader) first(cur *bolt.Cursor) (k, v []byte) {
 	return cur.Prev()
 }
 
-// isNext reports whether key follows the last key that was read, in the direction of reading.
 func (r *bucketReader) isNext(key []byte) bool {
 	if r.backwards {
 		return r.before == nil || bytes.Compare(key, r.before) < 0

@@ -43,7 +43,7 @@ func (c *Copier) findUnsafe(ctx context.Context) error {
 		return err
 	})
 	if isDamaged(err) {
-		c.unsafe[""] = true // the meta pages cannot be used: the whole file is unsafe
+		c.unsafe[""] = true // the meta pages are unusable: the whole file is unsafe
 		return nil
 	}
 	return err
