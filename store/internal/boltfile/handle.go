@@ -96,7 +96,7 @@ func (h *Handle) verifyIdentity(tx *bolt.Tx, committed int64) error {
 
 // commitError is an error of the commit in Update. Errors of the caller's function are not wrapped.
 type commitError struct {
-	Err error
+	Err  error
 	TxID int
 }
 

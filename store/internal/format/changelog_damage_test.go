@@ -12,8 +12,8 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// TestEveryDamagedByteOfTheChangelog checks that every changed or missing byte of a tombstone, cursor or document is
-// reported as damage, and that the error names the collection and the key.
+// TestEveryDamagedByteOfTheChangelog checks that every changed or missing byte of a tombstone, cursor or document is an
+// ErrDamaged, and that the error names the collection and the key.
 func TestEveryDamagedByteOfTheChangelog(t *testing.T) {
 	const collection = "6c691bf7459bb04f8ec4"
 	stone := format.Tombstone{At: time.Unix(1_800_000_000, 0), Key: "shop/pod-1",

@@ -23,7 +23,6 @@ type cursor struct {
 // cursorKey returns the key that the checksum of a cursor covers.
 func cursorKey(name string) string { return string(BucketCursors) + "/" + name }
 
-// AppendCursor appends the record of a cursor to dst.
 func AppendCursor(dst []byte, collection, name string, at consumer.Position) ([]byte, error) {
 	c := cursor(at)
 	payload, err := msgpack.Marshal(&c)
@@ -33,7 +32,6 @@ func AppendCursor(dst []byte, collection, name string, at consumer.Position) ([]
 	return AppendRecord(dst, collection, cursorKey(name), Header{Encoding: "place"}, payload), nil
 }
 
-// ParseCursor is the reverse of AppendCursor. Its errors wrap entry.ErrDamaged.
 func ParseCursor(collection, name string, data []byte) (at consumer.Position, err error) {
 	_, payload, err := ParseRecord(collection, cursorKey(name), data)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// Info is the state of a collection: the payload of the record under the key info in the collection's bucket. The tags
-// are part of the format. Fields that a later program adds are ignored.
+// Info is the state of a collection: the payload of the record under KeyInfo in the collection's bucket. The tags are
+// part of the format. Fields that a later program adds are ignored.
 type Info struct {
 	Group           string                `msgpack:"group,omitempty"`
 	Version         string                `msgpack:"version"`
@@ -60,34 +60,31 @@ type Info struct {
 	PlainText       bool                  `msgpack:"plainText,omitempty"`
 }
 
-// MustRelistDamaged is the value of Info.MustRelist for a collection that has lost objects to damage, until the next
-// relist.
+// MustRelistDamaged is the Info.MustRelist of a collection that has lost objects to damage, until the next relist.
 const MustRelistDamaged = "damaged"
 
-// MustRelistInterrupted is the Info.MustRelist while only a part of a relist's changes is visible. It stays after a
+// MustRelistInterrupted is the Info.MustRelist while readers see only a part of a relist's changes. It stays after a
 // crash or an Abort at that time.
 const MustRelistInterrupted = "a relist was interrupted while its changes were being applied"
 
-// Ref identifies one of the newest objects of a collection, as stored in its info record.
+// Ref identifies one of the newest objects of a collection.
 type Ref struct {
 	Key string `msgpack:"key"`
 	UID string `msgpack:"uid"`
 	RV  string `msgpack:"rv"`
 }
 
-// IndexState is the stored state of an index.
 type IndexState struct {
 	// Version is the caller's version of the index function. Without a version, the next process builds the index anew.
 	Version string `msgpack:"version,omitempty"`
-	// Ready is true if every record has its entries. If it is false, some records may lack entries; but every entry is
-	// named in a record's header.
+	// Ready is true if every record has its entries in the index. Before that, some records may lack entries; but every
+	// entry is named in a record's header.
 	Ready bool `msgpack:"ready,omitempty"`
 	// Idle is true if a process has written objects to the collection without a function for this index. If the next
-	// process has no function for it either, the index is dropped.
+	// process has no function for the index either, the index is dropped.
 	Idle bool `msgpack:"idle,omitempty"`
 }
 
-// LeftOut is the stored form of entry.LeftOut.
 type LeftOut struct {
 	Key    string `msgpack:"key"`
 	UID    string `msgpack:"uid,omitempty"`
@@ -95,7 +92,6 @@ type LeftOut struct {
 	Reason string `msgpack:"reason"`
 }
 
-// Identity returns the identity of the collection.
 func (r *Info) Identity() entry.Identity {
 	return entry.Identity{
 		GroupVersionResource: schema.GroupVersionResource{Group: r.Group, Version: r.Version, Resource: r.Resource},
@@ -105,7 +101,6 @@ func (r *Info) Identity() entry.Identity {
 	}
 }
 
-// AppendInfo appends the info record of the collection to dst.
 func AppendInfo(dst []byte, collection string, r *Info) ([]byte, error) {
 	payload, err := msgpack.Marshal(r)
 	if err != nil {
@@ -114,7 +109,6 @@ func AppendInfo(dst []byte, collection string, r *Info) ([]byte, error) {
 	return AppendRecord(dst, collection, string(KeyInfo), Header{Encoding: "info"}, payload), nil
 }
 
-// ParseInfo is the reverse of AppendInfo. Its errors wrap entry.ErrDamaged.
 func ParseInfo(collection string, data []byte) (r Info, err error) {
 	_, payload, err := ParseRecord(collection, string(KeyInfo), data)
 	if err != nil {

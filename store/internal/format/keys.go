@@ -8,10 +8,9 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// DataKey is a wrapped data key as stored.
 type DataKey struct {
 	ID      uint64 `msgpack:"id"`
-	Key     string `msgpack:"key"` // id of the key, held by the provider, that wrapped this data key
+	Key     string `msgpack:"key"` // id of the provider's key that wrapped this data key
 	Wrapped []byte `msgpack:"wrapped"`
 	Check   []byte `msgpack:"check"`
 	Created int64  `msgpack:"created"` // Unix time in seconds
@@ -19,10 +18,9 @@ type DataKey struct {
 
 // dataKeys is the payload of the record under KeyKeys. Fields that a later program adds are ignored.
 type dataKeys struct {
-	Keys []DataKey `msgpack:"keys"` // the data keys, the oldest first
+	Keys []DataKey `msgpack:"keys"` // oldest first
 }
 
-// AppendKeys appends the record of the data keys, the oldest first, to dst.
 func AppendKeys(dst []byte, keys []DataKey) ([]byte, error) {
 	payload, err := msgpack.Marshal(&dataKeys{keys})
 	if err != nil {
@@ -31,8 +29,8 @@ func AppendKeys(dst []byte, keys []DataKey) ([]byte, error) {
 	return AppendRecord(dst, string(BucketLarder), string(KeyKeys), Header{Encoding: "keys"}, payload), nil
 }
 
-// ParseKeys returns the data keys of a file; none if data is nil, because nothing was ever sealed in the file. It fails
-// with entry.ErrIncompatible if a newer program has written the record.
+// ParseKeys returns the data keys of a file. Nil data, without keys, means that nothing was ever sealed in the file. It
+// fails with entry.ErrIncompatible if a newer program wrote the record.
 func ParseKeys(data []byte) ([]DataKey, error) {
 	if data == nil {
 		return nil, nil

@@ -3,14 +3,14 @@ package format
 // Version is the version of the file format that this program reads and writes.
 const Version = 1
 
-// The root buckets of a file.
+// Root buckets of a file.
 var (
 	BucketLarder    = []byte("larder")
 	BucketDocuments = []byte("documents") // name → record of a document that a program keeps beside collections
 	BucketDropped   = []byte("dropped")   // transaction id → buckets of dropped collections that are not removed yet
 )
 
-// The keys in BucketLarder. It also has one bucket for each collection, named by Identity.ID.
+// Keys in BucketLarder, which also has one bucket for each collection, named by Identity.ID.
 var (
 	KeyFormat  = []byte("format")  // Version as big-endian uint64, and its CRC-32C; the same in every format
 	KeyCreated = []byte("created") // time when the file was made, in RFC 3339
@@ -20,15 +20,15 @@ var (
 	KeyTimes   = []byte("times")   // the wall clock and the steady clock at the last commit; see boltfile.Times
 )
 
-// The keys and buckets in a collection's bucket.
+// Keys and buckets in a collection's bucket.
 var (
 	KeyInfo            = []byte("info") // record with the state of the collection: Info, as msgpack
 	BucketObjects      = []byte("objects")
 	BucketIndex        = []byte("index")
-	BucketDictionaries = []byte("dict") // the dictionaries of compressed records
+	BucketDictionaries = []byte("dict") // dictionaries of compressed records
 )
 
-// The buckets in a collection's bucket while it keeps a changelog.
+// Buckets in the bucket of a collection with a changelog.
 var (
 	BucketSeq        = []byte("seq")
 	BucketTombstones = []byte("tombstones")
@@ -36,7 +36,7 @@ var (
 	BucketTimes      = []byte("times") // sequence number → Mark, the time of its commit, if changes are kept for readers
 )
 
-// The suffixes of the files beside the store. Their names begin with the store's path.
+// Suffixes of the files beside the store. Their names begin with the store's path.
 const (
 	SuffixOpening = ".opening"  // exists while a process opens the store; see boltfile.TakeMark
 	SuffixNew     = ".new-"     // a store that is being made; after a crash, the next open removes it

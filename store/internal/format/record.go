@@ -66,30 +66,29 @@ type Header struct {
 	RV  string
 	// Seq is the sequence number of this record: each record written to the collection gets the next number.
 	Seq uint64
-	// Created is the Seq of the object's first record; 0 means that it equals Seq. See FirstSeq.
+	// Created is the Seq of the object's first record, or 0 if it equals Seq. See FirstSeq.
 	Created uint64
 	// Since is the resourceVersion since which the key has had an object without interruption; "" if unknown. Only
 	// collections whose changes are served have it.
 	Since string
-	// Encoding is the Name of the codec that wrote the payload.
+	// Encoding is the Codec.Name of the codec that wrote the payload.
 	Encoding string
-	// Terms are the values under which each index has the object, by the name of the index. With them an update can
-	// remove the old entries without decoding the old object. In a sealed record they are tokens.
+	// Terms are the values under which each index has the object, by the name of the index. With them an update can remove
+	// the old entries without decoding the old object. In a sealed record they are tokens.
 	Terms map[string][]string
 	// Dictionary is the id of the dictionary that compressed the payload, and Size is the uncompressed size. Both are 0
-	// if the payload is not compressed.
+	// for an uncompressed payload.
 	Dictionary uint64
 	Size       int
-	// SealedBy is the id of the data key that sealed the payload; 0 if it is not sealed. Head is the header in its
-	// stored form, which is part of the associated data; it shares memory with the parsed record.
+	// SealedBy is the id of the data key that sealed the payload; 0 without a seal. Head is the header in its stored form,
+	// which is part of the associated data; it shares memory with the parsed record.
 	SealedBy uint64
 	Head     []byte
-	// Unknown is the version of the record if this program cannot read its payload, and otherwise 0.
+	// Unknown is the version of a record whose payload this program cannot read, and otherwise 0.
 	Unknown byte
 }
 
-// FirstSeq returns the sequence number of the record with which the object was first stored: Created, or Seq if Created
-// is 0.
+// FirstSeq returns the sequence number of the record with which the object was first stored.
 func (h Header) FirstSeq() uint64 {
 	if h.Created == 0 {
 		return h.Seq
@@ -108,7 +107,6 @@ func (h Header) PlainSize(payload []byte) int {
 	return len(payload)
 }
 
-// Version returns the version byte, the first byte of a record with this header.
 func (h Header) Version() byte {
 	switch {
 	case h.SealedBy != 0:
@@ -119,12 +117,10 @@ func (h Header) Version() byte {
 	return RecordVersion
 }
 
-// AppendRecord appends the record of the object with this key to dst.
 func AppendRecord(dst []byte, collection, key string, h Header, payload []byte) []byte {
 	return AppendParts(dst, collection, key, h.Version(), AppendHeader(nil, h), payload)
 }
 
-// AppendParts is AppendRecord with an encoded header.
 func AppendParts(dst []byte, collection, key string, version byte, head, payload []byte) []byte {
 	start := len(dst)
 	dst = append(dst, version, 0, 0, 0, 0)
@@ -151,7 +147,6 @@ func ParseRecord(collection, key string, data []byte) (Header, []byte, error) {
 	return h, payload, nil
 }
 
-// ParseHeader returns the header of a record. It verifies the checksum of the whole record.
 func ParseHeader(collection, key string, data []byte) (Header, error) {
 	h, _, err := ParseRecord(collection, key, data)
 	return h, err
@@ -179,7 +174,6 @@ func splitRecord(collection, key string, data []byte) (Header, []byte, error) {
 	return h, payload, err
 }
 
-// cutRecord splits a record and verifies its checksum. The results are parts of data.
 func cutRecord(collection, key string, data []byte) (head, payload []byte, err error) {
 	if len(data) < RecordFixed {
 		return nil, nil, fmt.Errorf("%d bytes are too few", len(data))
@@ -199,7 +193,7 @@ func cutRecord(collection, key string, data []byte) (head, payload []byte, err e
 	return rest[:size], rest[size:], nil
 }
 
-// Sum returns the checksum of a record. The value in the checksum field of record does not matter.
+// Sum returns the checksum of a record. It ignores the checksum field of record.
 func Sum(collection, key string, record []byte) uint32 {
 	table := crc32.MakeTable(crc32.Castagnoli)
 	sum := sumSized(sumSized(0, table, collection), table, key)
@@ -226,12 +220,11 @@ func sumByte(sum uint32, table *crc32.Table, b byte) uint32 {
 	return ^(table[byte(sum)^b] ^ sum>>8)
 }
 
-// AppendSized appends the length of s, and s. So two consecutive strings cannot be split at another place.
+// AppendSized appends the length of s, and s, so that the boundary of two consecutive strings is unambiguous.
 func AppendSized(dst []byte, s string) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
 }
 
-// AppendHeader appends the stored form of the header.
 func AppendHeader(dst []byte, h Header) []byte {
 	version, fields := h.Version(), headerFields
 	switch version {
@@ -295,8 +288,8 @@ func decodePayloadHeader(version byte, head []byte) (Header, error) {
 	return h, nil
 }
 
-// decodeRest decodes the fields after the terms, which versions other than the first have. It returns the minimum
-// number of header fields of this version.
+// decodeRest decodes the fields after the terms, which only packedVersion and SealedVersion have. It returns the
+// minimum number of header fields of the version.
 func (h *Header) decodeRest(version byte, fields int, head []byte, d *msgpack.Reader) (least int) {
 	least = packedFields
 	switch version {

@@ -6,7 +6,6 @@ import (
 	"github.com/larder-dev/larder/codec"
 )
 
-// BenchmarkRecord encodes and parses a record with a payload of 3 KB.
 func BenchmarkRecord(b *testing.B) {
 	h := Header{
 		UID: "0f6a3c52-6c5e-4b0e-9f5d-0b8b3f0f9a11", RV: "184467", Seq: 184467, Encoding: codec.EncodingProtobuf,

@@ -32,7 +32,7 @@ func drawHeader(t *rapid.T) Header {
 		h.Created = max(1, h.Seq) - 1
 	}
 	if h.Since = tupleText().Draw(t, "since"); h.Since != "" {
-		h.Created = h.FirstSeq() // the wanted header, with Created as AppendHeader sets it
+		h.Created = h.FirstSeq() // AppendHeader always sets Created
 	}
 	return h
 }
@@ -110,7 +110,7 @@ func TestRecordDetectsEveryFlippedBit(t *testing.T) {
 	}
 }
 
-// TestRecordOfALaterVersion checks that the header of a record with a later version can be read, while its payload is
+// TestRecordOfALaterVersion checks that the header of a record with a later version is readable, and its payload
 // refused.
 func TestRecordOfALaterVersion(t *testing.T) {
 	data := packedRecord()
@@ -122,8 +122,7 @@ func TestRecordOfALaterVersion(t *testing.T) {
 	}
 }
 
-// TestRecordBoundsThePayload checks that a record counts as damaged if its header has an invalid or too large
-// uncompressed size.
+// TestRecordBoundsThePayload checks that an invalid or too large uncompressed size in a header counts as damage.
 func TestRecordBoundsThePayload(t *testing.T) {
 	for _, h := range []Header{{Dictionary: 1, Size: MaxDecompressed + 1}, {Dictionary: 1}, {Dictionary: 1, Size: -1}} {
 		data := AppendRecord(nil, "collection", "ns/name", h, nil)
@@ -184,13 +183,12 @@ func TestRecordIgnoresLaterHeaderFields(t *testing.T) {
 
 func TestRecordRefusesShortHeaders(t *testing.T) {
 	head := AppendHeader(nil, Header{UID: "uid"})
-	head[0]-- // the header now claims one element fewer, though its bytes are still there
+	head[0]-- // the header now claims one element fewer than it has
 	if _, err := decodeHeader(RecordVersion, head); err == nil {
 		t.Fatal("a header with too few fields was accepted")
 	}
 }
 
-// resum replaces the checksum of the record in data by the right one.
 func resum(collection, key string, data []byte) []byte {
 	data = bytes.Clone(data)
 	if len(data) >= RecordFixed {
@@ -235,8 +233,8 @@ func FuzzParseRecord(f *testing.F) {
 	})
 }
 
-// TestRecordErrorShowsNoContent checks a record in which a flipped bit has lengthened a key, so that it includes
-// content: the error message must not show the content.
+// TestRecordErrorShowsNoContent checks the error for a key that a flipped bit has lengthened into the content: the
+// error must not show the content.
 func TestRecordErrorShowsNoContent(t *testing.T) {
 	_, _, err := ParseRecord("c", "ns/name\x01\x02secret", []byte("too short"))
 	if !errors.Is(err, entry.ErrDamaged) || strings.Contains(err.Error(), "secret") {

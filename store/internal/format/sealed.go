@@ -21,8 +21,7 @@ func Seal(aead cipher.AEAD, context, plain []byte) []byte {
 	return aead.Seal(nonce, nonce, plain, context)
 }
 
-// Unseal decrypts the result of Seal. It fails with ErrNotSealed if sealed is not the result of Seal with this key and
-// context.
+// Unseal decrypts the result of Seal. It fails with ErrNotSealed for another key or context.
 func Unseal(aead cipher.AEAD, context, sealed []byte) ([]byte, error) {
 	if len(sealed) < SealOverhead {
 		return nil, ErrNotSealed
@@ -41,7 +40,7 @@ func Unseal(aead cipher.AEAD, context, sealed []byte) ([]byte, error) {
 //	length and bytes of: the bucket ("objects", "tombstones" or "dict"), the collection's id,
 //	                     the key that the checksum covers, the header
 //
-// Besides the payload, the values of the record's index terms are protected: they are stored as tokens.
+// The values of the record's index terms are not sealed with the payload: they are stored as tokens.
 func SealContext(bucket []byte, collection, key string, head []byte) []byte {
 	dst := make([]byte, 0, 1+8+len(bucket)+len(collection)+len(key)+len(head))
 	dst = append(dst, SealedVersion)

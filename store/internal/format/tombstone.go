@@ -38,7 +38,6 @@ func (t Tombstone) RecordKey() string {
 	return string(AppendSized(binary.BigEndian.AppendUint64(nil, uint64(max(t.At.Unix(), 0))), t.Key))
 }
 
-// TombstoneTime returns the time of the tombstone, without parsing the rest.
 func TombstoneTime(data []byte) (time.Time, bool) {
 	if len(data) < tombstoneFixed {
 		return time.Time{}, false
@@ -46,7 +45,7 @@ func TombstoneTime(data []byte) (time.Time, bool) {
 	return time.Unix(int64(binary.BigEndian.Uint64(data)), 0), true
 }
 
-// ParseTombstone is the reverse of Append. The payload is part of data.
+// ParseTombstone decodes the result of Tombstone.Append. The payload is part of data.
 func ParseTombstone(collection string, seq uint64, data []byte) (t Tombstone, err error) {
 	at, ok := TombstoneTime(data)
 	if !ok {
@@ -71,10 +70,9 @@ func ParseTombstone(collection string, seq uint64, data []byte) (t Tombstone, er
 	return t, nil
 }
 
-// SeqKey returns the bbolt key for a sequence number, which sorts as the number does.
+// SeqKey returns the bbolt key for a sequence number. The keys sort by number.
 func SeqKey(seq uint64) []byte { return binary.BigEndian.AppendUint64(nil, seq) }
 
-// ParseSeqKey is the reverse of SeqKey.
 func ParseSeqKey(k []byte) (seq uint64, ok bool) {
 	if len(k) != 8 {
 		return 0, false

@@ -29,19 +29,18 @@ const (
 	escapedNul = 0xff
 	terminator = 0x01
 
-	// maxLiteralLen limits the literal form without the object's key. A constant part of bbolt's key size is reserved
-	// for the object's key, so that a value is hashed or not independently of the object's key.
+	// maxLiteralLen limits the literal form without the object's key. A constant part of bbolt's key size is reserved for
+	// the object's key, so that the choice between literal and hashed depends only on the value.
 	maxLiteralLen = bolt.MaxKeySize - entry.MaxKey
 )
 
 var errIndexKey = errors.New("an index entry's key is malformed")
 
-// IndexKey returns the bbolt key of the entry for the value and the object's key.
 func IndexKey(value, key string) []byte {
 	return append(IndexPrefix(value), key...)
 }
 
-// IndexEntry returns the bbolt key and value of the entry for the value and the object's key.
+// IndexEntry returns the bbolt key and bbolt value of the index entry for value and the object's key.
 func IndexEntry(value, key string) (k, v []byte) {
 	k = IndexKey(value, key)
 	if k[0] == tagHashed {
@@ -50,7 +49,7 @@ func IndexEntry(value, key string) (k, v []byte) {
 	return k, nil
 }
 
-// IndexPrefix returns the prefix that all entries of exactly this value have, and no others.
+// IndexPrefix returns the common prefix of all entries of exactly this value.
 func IndexPrefix(value string) []byte {
 	if literalLen(value) > maxLiteralLen {
 		sum := sha256.Sum256([]byte(value))
@@ -59,7 +58,7 @@ func IndexPrefix(value string) []byte {
 	return literalPrefix(value)
 }
 
-// literalPrefix returns the prefix of all entries of the value in the literal form, whatever the length of the value.
+// literalPrefix returns the prefix of all entries of the value in the literal form, for a value of any length.
 func literalPrefix(value string) []byte {
 	p := make([]byte, 0, len(value)+64)
 	p = append(p, tagLiteral)
@@ -82,7 +81,7 @@ func literalLen(value string) int {
 	return n
 }
 
-// parseIndexKey splits an entry's bbolt key. If the value is hashed, it returns "" as the value; see ParseIndexEntry.
+// parseIndexKey splits an entry's bbolt key. value is "" for a hashed value.
 func parseIndexKey(k []byte) (value, key string, hashed bool, err error) {
 	if len(k) == 0 {
 		return "", "", false, fmt.Errorf("%w: %w", errIndexKey, entry.ErrDamaged)

@@ -13,7 +13,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// tupleText draws strings with many of the bytes that have a special meaning in the encoding of index keys.
+// tupleText draws strings with many bytes that have a special meaning in index keys.
 func tupleText() *rapid.Generator[string] {
 	special := rapid.SampledFrom([]byte{0x00, 0x01, 0x02, 0xff, 'a'})
 	return rapid.OneOf(
@@ -23,7 +23,7 @@ func tupleText() *rapid.Generator[string] {
 	)
 }
 
-// longText draws strings of which some are so long that an index key has only their hash.
+// longText also draws strings that are too long for the literal form of an index key.
 func longText() *rapid.Generator[string] {
 	return rapid.OneOf(tupleText(), rapid.Custom(func(t *rapid.T) string {
 		unit := rapid.SampledFrom([]string{"x", "\x00", "ab"}).Draw(t, "unit")
@@ -112,7 +112,7 @@ func FuzzParseIndexKey(f *testing.F) {
 			}
 			return
 		}
-		// An index key that can be parsed is the only key for its value and object key.
+		// Every valid index key is the only key for its value and object key.
 		if !hashed && literalLen(value) <= maxLiteralLen && !bytes.Equal(IndexKey(value, key), k) {
 			t.Fatalf("%q parses, but encodes to %q", k, IndexKey(value, key))
 		}

@@ -21,7 +21,6 @@ const (
 
 // Records is the collection whose indexes are built. Its methods are not called in a transaction or under a lock.
 type Records interface {
-	// Set returns the current index functions.
 	Set() *Set
 	// Page returns a page of the records after the key after, in key order, and whether more may follow.
 	Page(ctx context.Context, after string) (records []Record, more bool, err error)
@@ -34,23 +33,23 @@ type Records interface {
 	Final(err error) bool
 }
 
-// Record is a stored record in the state in which a build of indexes has read it.
+// Record is a stored record as a build of indexes has read it.
 type Record struct {
 	Key     string
 	Seq     uint64 // sequence number; Update skips a record that has another number by now
 	Object  runtime.Object
-	Terms   map[string][]string // the terms in its header, in plain text
+	Terms   map[string][]string // terms in the record's header, in plain text
 	Lacks   bool                // whether an index lacks an entry for one of the record's stored terms
 	Renewed map[string][]string // new terms in the indexes that are being built
 }
 
 // Builder is the state of the pass that builds the indexes that are not ready at the start of a process. Look-ups in
-// these indexes wait for it. The zero value is ready to use.
+// these indexes wait for the pass. The zero value is ready to use.
 type Builder struct {
 	mu      sync.Mutex
 	running bool          // true while a goroutine builds indexes in Run; guarded by mu
 	failure error         // error of the last attempt, until the next attempt begins; guarded by mu
-	changed chan struct{} // closed by Wake; nil if no look-up waits; guarded by mu
+	changed chan struct{} // closed by Wake; nil without a waiting look-up; guarded by mu
 }
 
 // Begin returns true if no goroutine runs Run. The caller must then start one.
@@ -79,7 +78,7 @@ func (b *Builder) Err() error {
 	return b.failure
 }
 
-// Wake makes waiting look-ups check again whether their index is ready. Call it when the Set has been replaced.
+// Wake makes waiting look-ups recheck whether their index is ready. Call it after a replacement of the Set.
 func (b *Builder) Wake() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -89,7 +88,8 @@ func (b *Builder) Wake() {
 	}
 }
 
-// Changed returns a channel that the next Wake closes. A look-up calls it before it checks whether its index is ready.
+// Changed returns a channel that the next Wake closes. A look-up calls Changed before it checks whether its index is
+// ready.
 func (b *Builder) Changed() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -100,7 +100,7 @@ func (b *Builder) Changed() <-chan struct{} {
 }
 
 // Run builds the indexes that are not ready in one pass. It retries until an attempt succeeds or fails with a final
-// error, or ctx ends. If Begin returns true, call Run in a new goroutine. building is locked during each attempt.
+// error, or ctx ends. If Begin returns true, call Run in a new goroutine. Run locks building during each attempt.
 func (b *Builder) Run(ctx context.Context, r Records, building patient.Mutex, log logr.Logger) {
 	for retry := retryMin; ; retry = min(2*retry, retryMax) {
 		names, err := attempt(ctx, r, building, log)

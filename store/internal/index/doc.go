@@ -15,6 +15,6 @@
 // page of them per transaction. At the start of a process a Builder does so, and look-ups wait on its Changed. An index
 // that a process has not used is marked (Entries.Idle), and dropped if the next process does not use it either.
 //
-// The package starts no goroutine. It calls index functions under no lock and in no transaction. If a function fails or
-// panics, that is an error. The methods of a Builder are safe for concurrent use; a View is valid in its transaction.
+// The package starts no goroutine. It calls index functions under no lock and in no transaction. A panic of a function
+// becomes an error. The methods of a Builder are safe for concurrent use; a View is valid in its transaction.
 package index

@@ -10,19 +10,17 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// Entries are the entries of all indexes of a collection, in a write transaction.
-//
-// Terms are given in their stored form, which is sealed if the collection is. The old terms of an object come from the
-// header of its record. So its entries are removed even if the index function returns other values for the old object
-// now.
+// Entries are the entries of all indexes of a collection, in a write transaction. Terms are in their stored form, which
+// is sealed in a sealed collection. The old terms of an object come from the header of its record, so its entries are
+// removed even if the index function returns other values for the old object now.
 type Entries struct {
 	root    *bolt.Bucket
 	buckets map[string]*bolt.Bucket      // bucket of each index in states
-	states  map[string]format.IndexState // the states of the indexes in the collection's info record; changed in place
+	states  map[string]format.IndexState // states of the indexes in the collection's info record; changed in place
 }
 
 // OpenEntries returns the entries in the bucket b of a collection. It fails with entry.ErrDamaged if an index in states
-// has no bucket. The caller keeps ownership of states, which the Entries change.
+// has no bucket. The Entries change states.
 func OpenEntries(
 	collection string, b *bolt.Bucket, states map[string]format.IndexState,
 ) (*Entries, error) {
@@ -39,7 +37,6 @@ func OpenEntries(
 	return e, nil
 }
 
-// bucketOf returns the bucket of the named index. root may be nil.
 func bucketOf(collection string, root *bolt.Bucket, name string) (*bolt.Bucket, error) {
 	if root != nil {
 		if b := root.Bucket([]byte(name)); b != nil {
@@ -72,7 +69,7 @@ func (e *Entries) Idle(set *Set, first bool) error {
 	return nil
 }
 
-// Ready marks the named indexes as ready. It skips idle ones, because records are written without their terms.
+// Ready marks the named indexes as ready. It skips idle indexes, because records are written without their terms.
 func (e *Entries) Ready(names []string) {
 	for _, name := range names {
 		if st, ok := e.states[name]; ok && !st.Idle {
@@ -82,7 +79,7 @@ func (e *Entries) Ready(names []string) {
 	}
 }
 
-// Move replaces the entries of key: it removes those for the terms old, and adds those for the terms new.
+// Move replaces the index entries of key: it removes the entries for the terms old, and adds entries for the terms new.
 func (e *Entries) Move(key string, old, new map[string][]string) error {
 	for name, b := range e.buckets {
 		had := old[name]
@@ -95,7 +92,7 @@ func (e *Entries) Move(key string, old, new map[string][]string) error {
 			}
 		}
 		if !e.states[name].Ready {
-			had = nil // a record from before the index may have terms without entries: ignore the old terms
+			had = nil // records from before the index may have terms without entries
 		}
 		if err := put(b, key, had, new[name]); err != nil {
 			return fmt.Errorf("index %q: %w", name, err)
@@ -104,7 +101,6 @@ func (e *Entries) Move(key string, old, new map[string][]string) error {
 	return nil
 }
 
-// Put adds entries of key for the values to the bucket of one index.
 func Put(b *bolt.Bucket, key string, values []string) error { return put(b, key, nil, values) }
 
 // put adds entries of key for the values, except the values in had, which have entries already.
@@ -136,7 +132,6 @@ func Lacks(b *bolt.Bucket, key string, terms map[string][]string) bool {
 	return false
 }
 
-// Has reports whether the bucket of an index has an entry of key for value.
 func Has(index *bolt.Bucket, value, key string) bool {
 	want := format.IndexKey(value, key)
 	k, _ := index.Cursor().Seek(want)

@@ -14,14 +14,14 @@ const maxFailures = 1000
 // failures holds the stored objects that an index lacks because its function has failed for them. All changed copies of
 // a Set share one failures.
 type failures struct {
-	some atomic.Bool // false if there are no failures, so that writes need no lock
+	some atomic.Bool // false without failures, so that writes need no lock
 
 	mu   sync.Mutex
 	of   map[string]map[string]error // errors by key and index name, for at most maxFailures objects; guarded by mu
 	more error                       // error of one object beyond maxFailures; guarded by mu
 }
 
-// set records the result of the named index's function for a stored object.
+// set stores err, the result of the named index's function for a stored object. A nil err removes an earlier failure.
 func (f *failures) set(name, key string, err error) {
 	if err == nil && !f.some.Load() {
 		return
@@ -46,7 +46,6 @@ func (f *failures) set(name, key string, err error) {
 	f.some.Store(len(f.of) > 0 || f.more != nil)
 }
 
-// drop removes the recorded failures of index functions for an object.
 func (f *failures) drop(key string) {
 	if !f.some.Load() {
 		return
@@ -57,7 +56,6 @@ func (f *failures) drop(key string) {
 	f.some.Store(len(f.of) > 0 || f.more != nil)
 }
 
-// dropMore removes the error that stands for the objects beyond maxFailures.
 func (f *failures) dropMore() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -65,7 +63,7 @@ func (f *failures) dropMore() {
 	f.some.Store(len(f.of) > 0)
 }
 
-// err returns the recorded error for one object that an index lacks; nil if there are no failures.
+// err returns the error for one object that an index lacks, or nil.
 func (f *failures) err() error {
 	if !f.some.Load() {
 		return nil

@@ -84,8 +84,8 @@ func TestClaim(t *testing.T) {
 	}
 }
 
-// TestReaderModel checks that an index Reader finds each text by its words in its last written state, whether that is
-// in the file or in the memtable.
+// TestReaderModel checks that an index Reader finds each text by its words in its last written state, in the file or in
+// the memtable.
 func TestReaderModel(t *testing.T) {
 	db, err := bolt.Open(filepath.Join(t.TempDir(), "db"), 0o600, &bolt.Options{NoSync: true})
 	if err != nil {
@@ -134,7 +134,7 @@ func TestReaderModel(t *testing.T) {
 	})
 }
 
-// reader returns a Reader of the index in b. over is the memtable: the uncommitted texts, by key.
+// reader returns a Reader of the index in b. over stands for the memtable: uncommitted texts by key.
 func reader(set *index.Set, b *bolt.Bucket, over map[string]string) index.Reader {
 	return func(_ context.Context, want memtable.Lookup, fn func(index.View) error) error {
 		src := index.Source{Filed: map[string][]string{}, Dirty: func(key string) bool { _, ok := over[key]; return ok }}

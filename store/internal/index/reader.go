@@ -10,11 +10,10 @@ import (
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
-// Reader answers look-ups in the indexes of a file. The function calls fn with the index want.Index, in a read
-// transaction, and returns the error of fn. Each method calls the function once.
+// Reader answers look-ups in the indexes of a file. A Reader is a function that calls fn with the index want.Index, in
+// a read transaction, and returns the error of fn. Each method looks up once.
 type Reader func(ctx context.Context, want memtable.Lookup, fn func(View) error) error
 
-// IndexKeys returns the keys that have value in the index, sorted.
 func (r Reader) IndexKeys(ctx context.Context, index, value string) ([]string, error) {
 	keys := []string{}
 	err := r(ctx, memtable.Lookup{Index: index, Values: []string{value}}, func(v View) error {
@@ -29,7 +28,6 @@ func (r Reader) IndexKeys(ctx context.Context, index, value string) ([]string, e
 	return keys, nil
 }
 
-// IndexValues returns every value in the index, sorted.
 func (r Reader) IndexValues(ctx context.Context, index string) ([]string, error) {
 	values := map[string]bool{}
 	err := r(ctx, memtable.Lookup{Index: index}, func(v View) error {

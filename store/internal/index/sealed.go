@@ -11,7 +11,6 @@ type Sealing interface {
 	Tokens(index, value string) []string
 	// Sealed reports whether the record with this key is sealed, so that its terms are tokens.
 	Sealed(key string) bool
-	// Value returns the value of a token in the index.
 	Value(index, token string) (string, error)
 }
 
@@ -29,7 +28,7 @@ func (v View) sealedKeys(value string, fn func(key string) error) error {
 		}
 	}
 	err := v.storedKeys(value, func(key string) error {
-		if !v.src.Sealing.Sealed(key) { // a sealed record has tokens: this value merely equals one of them
+		if !v.src.Sealing.Sealed(key) { // a sealed record has tokens: value merely equals one of them
 			keys = append(keys, key)
 		}
 		return nil

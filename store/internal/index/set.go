@@ -13,11 +13,10 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// ErrNoIndex means that there is no index of this name.
 var ErrNoIndex = errors.New("no such index")
 
-// noIndex is the error for an index name that does not exist. It is an ErrNoIndex for errors.Is. It has client-go's
-// error text, which programs compare.
+// noIndex is the error for an unknown index name. It wraps ErrNoIndex, and has client-go's error text, which programs
+// compare.
 type noIndex string
 
 func (n noIndex) Error() string      { return fmt.Sprintf("Index with name %s does not exist", string(n)) }
@@ -38,14 +37,14 @@ type Set struct {
 	failed *failures
 }
 
-// NewSet returns a set of functions and their versions. No index is ready. It fails in the same cases as With.
+// NewSet returns a set of functions and their versions. No index is ready. NewSet fails in the same cases as With.
 func NewSet(funcs cache.Indexers, versions map[string]string) (*Set, error) {
 	s := &Set{funcs: cache.Indexers{}, versions: map[string]string{}, ready: map[string]bool{},
 		failed: &failures{}}
 	return s.With(funcs, versions)
 }
 
-// Only returns a set with only funcs. Both sets share the recorded failures of index functions, which Err reports.
+// Only returns a set with only funcs. Both sets share the failures that Err reports.
 func (s *Set) Only(funcs cache.Indexers, versions map[string]string) (*Set, error) {
 	only, err := NewSet(funcs, versions)
 	if err == nil {
@@ -92,7 +91,6 @@ func (s *Set) WithReady(names ...string) *Set {
 	return &next
 }
 
-// Without returns a copy of the set without the named indexes.
 func (s *Set) Without(names []string) *Set {
 	next := &Set{
 		funcs: maps.Clone(s.funcs), versions: maps.Clone(s.versions), ready: maps.Clone(s.ready),
@@ -106,7 +104,7 @@ func (s *Set) Without(names []string) *Set {
 	return next
 }
 
-// Err returns the reason for which a stored object is missing from an index; nil if no object is missing.
+// Err returns the reason for which an index lacks a stored object, or nil.
 func (s *Set) Err() error {
 	if err := s.failed.err(); err != nil {
 		return fmt.Errorf("an object is not in an index, and look-ups lack it until it changes: %w", err)
@@ -114,15 +112,15 @@ func (s *Set) Err() error {
 	return nil
 }
 
-// Stored records that an object was deleted, or stored with its entries in all indexes. Err no longer reports it.
+// Stored clears the failures of an object that was deleted, or stored with its entries in all indexes.
 func (s *Set) Stored(key string) { s.failed.drop(key) }
 
-// AllStored records that all objects have been stored again, with a call of Stored for each. Since only a limited
-// number of objects is kept for Err, AllStored also clears the error of further objects.
+// AllStored clears the failures of objects beyond the limit of kept failures. Call it after a call of Stored for every
+// object.
 func (s *Set) AllStored() { s.failed.dropMore() }
 
-// Lacks records that the object with the key was stored, but is missing from indexes whose functions failed with err.
-// Call it after Stored.
+// Lacks makes Err report an object that was stored, but lacks entries because index functions failed with err. Call it
+// after Stored.
 func (s *Set) Lacks(key string, err error) { s.failed.set("", key, err) }
 
 // Generation grows whenever the functions change, but not when an index becomes ready. Terms that were computed with
@@ -132,19 +130,16 @@ func (s *Set) Generation() int { return s.generation }
 // Ready reports whether the entries of the named index in the file are complete.
 func (s *Set) Ready(name string) bool { return s.ready[name] }
 
-// Unready returns the names of the indexes that are not ready, in order.
 func (s *Set) Unready() []string {
 	return slices.DeleteFunc(s.Names(), func(name string) bool { return s.ready[name] })
 }
 
-// Names returns the names of the indexes, in order.
 func (s *Set) Names() []string { return slices.Sorted(maps.Keys(s.funcs)) }
 
-// Funcs returns the index functions. The caller owns the map.
 func (s *Set) Funcs() cache.Indexers { return maps.Clone(s.funcs) }
 
-// ReadsObjects reports whether an index function needs more of an object than its namespace. An undecoded object has
-// the namespace.
+// ReadsObjects reports whether an index function needs more of an object than its namespace, which an undecoded object
+// has.
 func (s *Set) ReadsObjects() bool {
 	for _, fn := range s.funcs {
 		if !isNamespaceFunc(fn) {
@@ -154,7 +149,7 @@ func (s *Set) ReadsObjects() bool {
 	return false
 }
 
-// Find returns the function of the named index. It fails with ErrNoIndex if there is none.
+// Find returns the function of the named index. It fails with ErrNoIndex for an unknown name.
 func (s *Set) Find(name string) (cache.IndexFunc, error) {
 	fn := s.funcs[name]
 	if fn == nil {

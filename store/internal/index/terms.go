@@ -10,8 +10,8 @@ import (
 	"github.com/larder-dev/larder/internal/guest"
 )
 
-// Values calls the function of the named index. It returns the values sorted, without duplicates. It returns a panic as
-// an error.
+// Values calls the function of the named index. It returns the values sorted, without duplicates. A panic becomes an
+// error.
 func Values(name string, fn cache.IndexFunc, obj any) (values []string, err error) {
 	err = guest.Try("the function", func() error {
 		values, err = fn(obj)
@@ -40,7 +40,7 @@ func (s *Set) Terms(obj any) (terms map[string][]string, err error) {
 }
 
 // WorkingTerms returns the values of a stored object in each index, by index name. Indexes whose functions fail are
-// omitted; the errors are reported by Err.
+// omitted, and Err reports the failures.
 func (s *Set) WorkingTerms(key string, obj any) (terms map[string][]string) {
 	for name, fn := range s.funcs {
 		values, err := Values(name, fn, obj)
@@ -88,7 +88,7 @@ func (s *Set) Compute(names []string, key string, obj any, report func(error)) (
 	return terms
 }
 
-// Replace returns a copy of terms in which the named indexes have their values in by, instead of their old values.
+// Replace returns a copy of terms in which the named indexes have the values in by.
 func Replace(terms map[string][]string, names []string, by map[string][]string) map[string][]string {
 	terms = maps.Clone(terms)
 	if terms == nil {
@@ -102,7 +102,6 @@ func Replace(terms map[string][]string, names []string, by map[string][]string) 
 	return terms
 }
 
-// add adds the values in the named index to terms. It makes the map if terms is nil.
 func (s *Set) add(terms map[string][]string, name string, values []string) map[string][]string {
 	if len(values) == 0 {
 		return terms

@@ -26,9 +26,9 @@ type Source struct {
 	Object func(key string) (runtime.Object, error)
 	// Sealing is nil if no record of the collection is sealed.
 	Sealing Sealing
-	// Dirty reports whether the memtable has a write of the key. It is nil if there is no memtable.
+	// Dirty reports whether the memtable has a write of the key. It is nil without a memtable.
 	Dirty func(key string) bool
-	// Filed holds, for each value that is looked up, the keys of the memtable's writes that have the value, sorted.
+	// Filed holds, for each value of a look-up, the sorted keys of the memtable's writes that have the value.
 	Filed map[string][]string
 }
 
@@ -39,8 +39,7 @@ func NewView(collection string, b *bolt.Bucket, name string, src Source) (View, 
 	return View{collection: collection, name: name, entries: entries, src: src}, err
 }
 
-// keys calls fn with each key that has value, in key order. A key comes from the memtable if it has a write of the key,
-// and otherwise from the file.
+// keys calls fn with each key that has value, in key order. For keys with a write in the memtable, it ignores the file.
 func (v View) keys(value string, fn func(key string) error) error {
 	dirty := v.src.Filed[value]
 	err := v.fileKeys(value, func(key string) error {
@@ -63,7 +62,7 @@ func (v View) keys(value string, fn func(key string) error) error {
 	return err
 }
 
-// fileKeys calls fn with each key that has the value in the index in the file, in key order. It ignores the memtable.
+// fileKeys calls fn with each key that has the value in the file's index, in key order. It ignores the memtable.
 func (v View) fileKeys(value string, fn func(key string) error) error {
 	if v.src.Sealing != nil {
 		return v.sealedKeys(value, fn)
@@ -84,8 +83,8 @@ func (v View) storedKeys(value string, fn func(key string) error) error {
 		k, _ = s.Next()
 	}
 	if k != nil {
-		// k has another value, so the loop has ended. If k differs only because of a flipped bit, the entry after k is
-		// out of order, and Next sets s.Err: entries must not be missing silently.
+		// The key k has another value, so the loop has ended. If k differs only because of a flipped bit, the entry after k
+		// is out of order, and Next sets s.Err: entries must not be missing silently.
 		s.Next()
 	}
 	return s.Err
@@ -110,11 +109,11 @@ func (v View) values(fn func(value string)) error {
 	})
 }
 
-// errFound is returned by a callback to end an iteration once an entry was found.
+// errFound ends an iteration over index entries once an entry was found.
 var errFound = errors.New("found")
 
-// fileValues calls fn with each value in the index in the file: once, or in a sealed collection once for each data key.
-// After each value it seeks past the other entries of that value.
+// fileValues calls fn with each value in the file's index: once, or in a sealed collection once for each data key. It
+// seeks past the other entries of a value.
 func (v View) fileValues(fn func(value string) error) error {
 	s := boltfile.ScanAfter(v.entries, "")
 	for k, val := s.Next(); k != nil; {

@@ -22,8 +22,8 @@ import (
 // Apply applies the batch; see store.Interface.
 //
 // Like client-go, it applies ops in order and regardless of resourceVersions. Several ops of one key yield a Change
-// each, but only one record. A delete of a key that does not exist yields a Change without Old. If an op is skipped,
-// the stored object under its key stays: a stale object does less harm than one that seems to be deleted.
+// each, but only one record. A delete of a missing key yields a Change without Old. If an op is skipped, the stored
+// object under its key stays: a stale object does less harm than one that seems to be deleted.
 func (in *Intake) Apply(ctx context.Context, b entry.Batch) (entry.Result, error) {
 	res, err := in.apply(ctx, b)
 	if err != nil {
@@ -50,8 +50,8 @@ func (in *Intake) apply(ctx context.Context, b entry.Batch) (entry.Result, error
 	}
 }
 
-// applyEncoded applies a batch atomically: readers see all of it when applyEncoded returns. If old states are not in
-// memory, it reads them from the file. It does not wait for a commit. It fails with errIndexesChanged if set is out of
+// applyEncoded applies a batch atomically: readers see all of it when applyEncoded returns. It reads old states that
+// are not in memory from the file. It does not wait for a commit. It fails with errIndexesChanged if set is out of
 // date.
 func (in *Intake) applyEncoded(
 	ctx context.Context, set *index.Set, e encoded, b entry.Batch,
@@ -98,8 +98,7 @@ func (in *Intake) applyEncoded(
 	return changes, nil
 }
 
-// number sets Write.Order, the number of each write in the order in which writes are put. The caller holds Front, the
-// lock for putting writes.
+// number sets Write.Order, the position of each write among all writes of the collection. The caller holds Front.
 func (in *Intake) number(writes []*memtable.Write) {
 	for _, x := range writes {
 		in.writes++
@@ -110,9 +109,8 @@ func (in *Intake) number(writes []*memtable.Write) {
 // errIndexesChanged means that index functions were added after the terms of a write were computed.
 var errIndexesChanged = errors.New("the indexes have changed")
 
-// lockFront locks Front, the lock for putting writes, for writes whose index terms were computed with set. It waits for
-// the end of a Pause. It fails if ctx ends, if the collection accepts no writes, or with errIndexesChanged if index
-// functions were added since.
+// lockFront locks Front for writes whose index terms were computed with set. It waits for the end of a Pause. It fails
+// if ctx ends, if the collection accepts no writes, or with errIndexesChanged if index functions were added since.
 func (in *Intake) lockFront(ctx context.Context, set *index.Set) (unlock func(), err error) {
 	for in.Front.Lock(); in.paused != nil; in.Front.Lock() {
 		paused := in.paused
@@ -134,8 +132,8 @@ func (in *Intake) lockFront(ctx context.Context, set *index.Set) (unlock func(),
 	return nil, err
 }
 
-// putList applies last, the writes of a list. If finish is not nil, it edits the Info that is stored with the writes.
-// putList waits for backpressure, but not for a commit.
+// putList applies the writes of a list. If finish is not nil, it edits the Info that is stored with the writes. putList
+// waits for backpressure, but not for a commit.
 func (in *Intake) putList(
 	ctx context.Context, r *Replacement, set *index.Set, last []*memtable.Write,
 	finish func(*entry.Info) (*state.EndedList, error),
@@ -152,7 +150,7 @@ func (in *Intake) putList(
 	if err != nil {
 		return err
 	}
-	// If a rebuild loses objects after this check, it recounts the objects with these writes (Collection.recount).
+	// If a rebuild loses objects after this check, Collection.recount counts the objects anew, with these writes.
 	if err := r.usable(); err != nil {
 		return err
 	}
@@ -185,8 +183,7 @@ func (in *Intake) putList(
 	return nil
 }
 
-// beforeWrites returns which keys of the writes have an object now, and the collection's Info, both from the same
-// snapshot.
+// beforeWrites returns from one snapshot the keys of the writes that have an object, and the collection's Info.
 func (in *Intake) beforeWrites(
 	ctx context.Context, writes []*memtable.Write,
 ) (found map[string]bool, info entry.Info, err error) {
@@ -205,17 +202,16 @@ func (in *Intake) beforeWrites(
 type Pending struct {
 	Found   bool            // whether the key existed before the batch, in the file or the memtable
 	UID, RV string          // identity of the record before the batch, even if it cannot be decoded; not from Obj
-	Obj     runtime.Object  // object after the ops applied so far; nil if there is none
-	last    *memtable.Write // last write of the key in this batch; nil before the first
-	// Entry is the encoded object after the ops so far; nil if there is none, or if the collection keeps no history.
+	Obj     runtime.Object  // object after the ops applied so far, or nil
+	last    *memtable.Write // last write of the key in this batch, or nil
+	// Entry is the encoded object after the ops so far; nil for a deleted key, and in a collection without a history.
 	Entry *entry.Entry
 }
 
-// event returns the event for the history of changes that the write x causes, and sets p.Entry to the state after x. c
-// is the collection's codec.
+// event returns the history event of the write x, and sets p.Entry to the state after x. c is the collection's codec.
 func (p *Pending) event(x *memtable.Write, c codec.Codec) *history.Event {
 	e := &history.Event{Key: x.Key, Old: p.Entry, New: x.Entry(c.Name()), Deleted: x.Del}
-	e.RV, _ = strconv.ParseUint(x.RV, 10, 64) // 0 if it is not a number: out of order for the history
+	e.RV, _ = strconv.ParseUint(x.RV, 10, 64) // an rv that is not a number becomes 0: out of order for the history
 	p.Entry = e.After()
 	return e
 }

@@ -11,15 +11,15 @@ import (
 // item is an object of a page or of an event that may be put into the collection.
 type item struct {
 	*memtable.Write
-	err    error         // reason why the object is left out; nil if it is not
+	err    error         // reason why the object is left out, or nil
 	skip   bool          // true if the collection has, or will have, a state of the object that is at least as new
 	filled bool          // true if the payload and the index terms have been computed
 	termed bool          // true if the index terms have been computed
 	needed bool          // true if the item must be written: the collection lacks this state of the object
 	held   bool          // true for an item without an object: the collection has the state with its UID and RV
-	change *entry.Change // change to report; nil if there is none, or if the item has no object (held)
-	// unreadable is true if the item is left out because it cannot be decoded, and the stored state of the object
-	// cannot be decoded either. The stored state is then deleted, so that no reader finds it.
+	change *entry.Change // change to report, or nil; nil for a held item
+	// unreadable is true if neither the object nor the stored state of the object can be decoded. The stored state is then
+	// deleted, so that no reader finds it.
 	unreadable bool
 }
 
@@ -30,8 +30,7 @@ func (r *Replacement) listedAlready(key string, now HeldObject) bool {
 	return now != nil && !deleted && r.puts[key] == nil && (key <= r.last || evented)
 }
 
-// classify decides about an item: whether it is skipped (skip) or must be written (needed), and which change to report
-// (change). now is the collection's current object; nil if there is none.
+// classify sets skip, needed and change of an item from the list. now is the collection's current object, or nil.
 func (r *Replacement) classify(it *item, now HeldObject) (err error) {
 	listed := ""
 	if r.listedAlready(it.Key, now) {
@@ -89,10 +88,10 @@ func (r *Replacement) difference(
 	return change, now != nil || !x.Del, nil
 }
 
-// same reports whether x need not be written: now has the same body and, if termed is true, the same terms. Equal UID
-// and resourceVersion are not enough. After a rewind they may belong to different states, and after a change of the
-// schema the server may return another body for one state. If the list rewrites, the record must also be compressed and
-// sealed as a new record would be.
+// same reports whether x need not be written: now has the same payload and, if termed is true, the same terms. Equal
+// UID and resourceVersion are not enough. After a rewind they may belong to different states, and after a change of the
+// schema the server may return another payload for one state. If the list rewrites, the record must also be compressed
+// and sealed as a new record would be.
 func (r *Replacement) same(x *memtable.Write, termed bool, now HeldObject) (bool, error) {
 	if now == nil || !sameVersion(x, now) {
 		return false, nil

@@ -7,8 +7,8 @@ import (
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
-// contradicts reports whether x is an event that cannot follow the state p; see Change.Contradicts. Two objects with
-// one key count as the same object if either has no UID, since some aggregated APIs serve objects without UIDs.
+// contradicts reports whether x is an event that cannot follow the state p; see Change.Contradicts. A missing UID
+// equals every UID, since some aggregated APIs serve objects without UIDs.
 func (p *Pending) contradicts(x *memtable.Write) bool {
 	if x.Event == "" {
 		return false
@@ -28,9 +28,9 @@ func (p *Pending) held() (held bool, uid, rv string) {
 	return p.Found, p.UID, p.RV
 }
 
-// clearUnproven clears Change.Contradicts where the stored state does not prove a contradiction. If a change keeps it,
-// clearUnproven sets MustRelist to the batch's IfContradicted. Call it before noteBatch and advance: it needs the Info
-// from before the batch.
+// clearUnproven clears Change.Contradicts where the stored state does not prove a contradiction. For a proven
+// contradiction it sets MustRelist to the batch's IfContradicted. Call it before noteBatch and advance, because it
+// needs the Info from before the batch.
 func clearUnproven(i *entry.Info, changes []entry.Change, writes []*memtable.Write, b entry.Batch) {
 	due := i.MustRelist
 	for n := range changes {

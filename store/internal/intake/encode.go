@@ -23,22 +23,21 @@ type Encoder struct {
 	KeyFunc cache.KeyFunc
 	Codec   codec.Codec // the collection's codec; nil for writes without payloads
 	Set     *index.Set
-	// Deletes is true if objects of deletes are encoded too, because a durable handler will receive them.
+	// Deletes is true if objects of deletes are encoded too, for durable handlers.
 	Deletes bool
 	// Decodes is true if undecoded objects are decoded, because they will be needed at once.
 	Decodes bool
 }
 
-// encoded is a batch whose ops were turned into writes.
 type encoded struct {
 	writes  []*memtable.Write // writes in the order of the ops, without the skipped ops
 	skipped []entry.Skipped
-	// leftOut holds, by key, the objects whose last op was skipped: the store has an older state of them than the
-	// server. Objects without a key are under "".
+	// leftOut holds, by key, the objects whose last op was skipped: the store has an older state of them than the server.
+	// Objects without a key are under "".
 	leftOut map[string]entry.LeftOut
 }
 
-// encode turns ops into writes. An op that cannot be encoded is added to leftOut, and to skipped if it is reportable.
+// encode turns ops into writes. It adds an op that cannot be encoded to leftOut, and to skipped if it is reportable.
 func (e Encoder) encode(ops []entry.Op) encoded {
 	b := encoded{writes: make([]*memtable.Write, 0, len(ops)), leftOut: map[string]entry.LeftOut{}}
 	writes, errs := make([]*memtable.Write, len(ops)), make([]error, len(ops))
@@ -53,7 +52,7 @@ func (e Encoder) encode(ops []entry.Op) encoded {
 		case !x.Del:
 			err = e.fill(x)
 		case e.Deletes && x.Obj != nil:
-			_ = encodeWrite(x, e.Codec) // if this fails, durable handlers receive the stored object instead
+			_ = encodeWrite(x, e.Codec) // if this fails, durable handlers receive the stored object
 		}
 		if err != nil {
 			if reportable(err) {
@@ -73,7 +72,7 @@ func (e Encoder) encode(ops []entry.Op) encoded {
 }
 
 // identify returns a write with the key, UID and resourceVersion of the op's object. If it fails, it returns a write
-// with the values that are known.
+// with the known values.
 func (e Encoder) identify(op entry.Op) (*memtable.Write, error) {
 	if l := op.LeftOut; op.Type == entry.LeaveOut {
 		return &memtable.Write{Key: l.Key, UID: l.UID, RV: l.ResourceVersion}, refuse(l.Reason, nil)
@@ -118,8 +117,8 @@ func (e Encoder) identify(op entry.Op) (*memtable.Write, error) {
 	return x, nil
 }
 
-// unstorable handles an object whose key is empty or too long, and sets the write's key to a RefKey. It returns the
-// error because of which the object is left out. For a delete it returns nil: the delete applies to the RefKey.
+// unstorable sets the key of a write whose key is empty or too long to a RefKey. It returns the error for which the
+// object is left out. For a delete it returns nil: the delete applies to the RefKey.
 func (e Encoder) unstorable(x *memtable.Write) error {
 	n := len(x.Key)
 	x.Key = entry.RefKey(x.Key)
@@ -132,14 +131,15 @@ func (e Encoder) unstorable(x *memtable.Write) error {
 		entry.MaxKey))
 }
 
-// isTyped reports whether the payload of obj depends on its Go type. If not, the payload is as the API server sent it.
+// isTyped reports whether the payload of obj depends on its Go type. Otherwise the payload is as the API server sent
+// it.
 func isTyped(obj runtime.Object) bool {
 	u, ok := obj.(*entry.Undecoded)
 	return !ok || u.Typed
 }
 
-// undecodable handles an object that cannot be decoded. It returns the error because of which the object is left out.
-// For a delete it returns nil, and drops the object.
+// undecodable returns the error for which an undecodable object is left out. For a delete it returns nil, and drops the
+// object.
 func (e Encoder) undecodable(x *memtable.Write, u *entry.Undecoded) error {
 	x.UID, x.RV = u.UID, u.ResourceVersion
 	if x.Del {
@@ -225,7 +225,7 @@ func (e Encoder) Decode(x *memtable.Write) (runtime.Object, error) {
 	return obj, nil
 }
 
-// encodeWrite sets the payload of x and its size, by a call of the codec. It does nothing if x has a payload already.
+// encodeWrite sets the payload of x and its size, by a call of the codec. It does nothing for a write with a payload.
 // If the codec fails or panics, x stays without a payload.
 func encodeWrite(x *memtable.Write, codec codec.Codec) error {
 	if x.Payload != nil {
@@ -254,5 +254,4 @@ func IdentityOf(obj runtime.Object) (uid, rv string) {
 	return string(m.GetUID()), m.GetResourceVersion()
 }
 
-// errBatchOps is the error of Replacement.Commit if its batch has ops.
 var errBatchOps = errors.New("the batch that commits a list must have no ops; give them to Replacement.Event")

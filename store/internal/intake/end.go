@@ -17,7 +17,7 @@ import (
 	"github.com/larder-dev/larder/store/internal/state"
 )
 
-// tailPage is the number of stored keys that one read transaction collects after the end of a list, which lacks them.
+// tailPage is the number of stored keys that one read transaction collects after the last key of a list.
 const tailPage = 10000
 
 // listEnd is the progress of the end of a list, which may take several calls of Commit.
@@ -60,8 +60,8 @@ func (r *Replacement) commit(ctx context.Context, b entry.Batch) (entry.Result, 
 }
 
 // interrupt sets MustRelist until the list has ended. If the list rewrites every object, MustRelist keeps the reason
-// for which that list was requested: the next list for that reason rewrites again, and so replaces the mixture of
-// states too.
+// for which that list was requested: the next list for that reason rewrites every object too, and so replaces the
+// mixture of states.
 func (r *Replacement) interrupt(info *entry.Info) (*state.EndedList, error) {
 	if info.MustRelist == "" || info.MustRelist == entry.MustRelistOpaque || !r.o.Rewrite {
 		info.MustRelist = format.MustRelistInterrupted
@@ -69,7 +69,7 @@ func (r *Replacement) interrupt(info *entry.Info) (*state.EndedList, error) {
 	return nil, nil
 }
 
-// rest adds to deletes the stored keys that follow the last key of the list: the list does not have them.
+// rest adds to deletes the stored keys after the last key of the list.
 func (r *Replacement) rest(ctx context.Context) error {
 	for {
 		var missing map[string]int
@@ -142,9 +142,9 @@ func (r *Replacement) apply(
 	}
 }
 
-// decoded returns a copy of a held write with its object and its terms. err is set if the codec cannot read the
-// payload; the caller then leaves out only this object. unindexed is the error of an index function; as in a build, the
-// object is stored without terms in that index.
+// decoded returns a copy of a held write with its object and its terms. err is the codec's error for the payload; the
+// caller then leaves out only this object. unindexed is the error of an index function; the object is then stored
+// without terms in that index.
 func (r *Replacement) decoded(set *index.Set, p *listed) (w *memtable.Write, unindexed, err error) {
 	x := *p.Write
 	obj, err := r.in.Back.Encoder(set).Decode(&x)
@@ -205,7 +205,7 @@ func (r *Replacement) held(
 	}
 }
 
-// SemanticallyEqual compares two objects. It returns false if either cannot be decoded, or if the comparison panics.
+// SemanticallyEqual compares two objects. It returns false for an undecodable object, or if the comparison panics.
 func SemanticallyEqual(a, b runtime.Object) bool {
 	equal := false
 	err := guest.Try("the comparison", func() (err error) {

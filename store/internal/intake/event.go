@@ -63,8 +63,7 @@ func (r *Replacement) event(ctx context.Context, op entry.Op) (entry.Result, err
 	}
 }
 
-// classifyEvent decides about an event: whether it is skipped (skip) or must be written (needed), and which change to
-// report (change). now is the collection's current object; nil if there is none.
+// classifyEvent sets skip, needed and change of an item from an event. now is the collection's current object, or nil.
 func (r *Replacement) classifyEvent(it *item, now HeldObject) error {
 	known := r.listedAlready(it.Key, now)
 	listed := ""
@@ -85,7 +84,8 @@ func (r *Replacement) classifyEvent(it *item, now HeldObject) error {
 	return err
 }
 
-// noteEvent records an event, and holds its write unless differences are put into the collection immediately (showing).
+// noteEvent adds an event to r, and holds its write unless differences are put into the collection immediately
+// (showing).
 func (r *Replacement) noteEvent(x *memtable.Write, generation int) {
 	r.note(x)
 	r.typed = r.typed || x.Typed && !x.Del

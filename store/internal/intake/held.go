@@ -13,24 +13,23 @@ type Held interface {
 	// Info returns the Info. Its slices are shared and must not be modified.
 	Info() (entry.Info, error)
 	Has(key string) bool
-	// Get returns the object with the key, or nil if there is none. The object is valid until the next call of Get.
+	// Get returns the object with the key, or nil. The object is valid until the next call of Get.
 	Get(key string) (HeldObject, error)
 	// After calls fn with each key after the given key, in key order, and the approximate size of its object in bytes,
 	// until fn returns false.
 	After(key string, fn func(key string, size int) bool) error
 }
 
-// HeldObject is an object in a collection.
 type HeldObject interface {
 	Version() (uid, rv string)
-	// Object returns the decoded object, or nil if it cannot be decoded.
+	// Object returns the decoded object, or nil for an undecodable one.
 	Object() (runtime.Object, error)
-	// SameBody reports whether the held object and x have equal bodies. It compares the bytes; in a collection without
-	// a codec, it compares the decoded objects.
+	// SameBody compares the payloads of the held object and x; in a collection without a codec, it compares the decoded
+	// objects.
 	SameBody(x *memtable.Write) (bool, error)
 	// SameTerms reports whether the held object has the same index terms as x in the indexes of set. It ignores indexes
 	// that are not ready in the file, because the build of an index sets the terms of all records.
 	SameTerms(set *index.Set, x *memtable.Write) (bool, error)
-	// InForm reports whether the held body is compressed and sealed in the same way as x, with the same body, would be.
+	// InForm reports whether the held payload is compressed and sealed as an equal payload in x would be.
 	InForm(x *memtable.Write) bool
 }

@@ -28,7 +28,6 @@ type HeldFile struct {
 	last storedObject // result of the last Get
 }
 
-// Info implements Held.
 func (h *HeldFile) Info() (entry.Info, error) {
 	if h.Over.Dirty {
 		return h.Over.Info.Info, nil
@@ -37,7 +36,6 @@ func (h *HeldFile) Info() (entry.Info, error) {
 	return st.Info, err
 }
 
-// Has implements Held.
 func (h *HeldFile) Has(key string) bool {
 	if x := h.Over.Get(key); x != nil {
 		return !x.Del
@@ -45,7 +43,6 @@ func (h *HeldFile) Has(key string) bool {
 	return h.Objects.Get([]byte(key)) != nil
 }
 
-// Get implements Held.
 func (h *HeldFile) Get(key string) (HeldObject, error) {
 	if x := h.Over.Get(key); x != nil {
 		if x.Del {
@@ -61,7 +58,6 @@ func (h *HeldFile) Get(key string) (HeldObject, error) {
 	return &h.last, nil
 }
 
-// After implements Held.
 func (h *HeldFile) After(key string, fn func(key string, size int) bool) error {
 	s := read.ScanMerged(h.Objects, h.Over, key)
 	for key, data, x, ok := s.Next(); ok; key, data, x, ok = s.Next() {
@@ -76,7 +72,6 @@ func (h *HeldFile) After(key string, fn func(key string, size int) bool) error {
 	return s.Err()
 }
 
-// pendingObject is an object in the memtable.
 type pendingObject struct{ *memtable.Write }
 
 func (o pendingObject) Version() (uid, rv string) { return o.UID, o.RV }
@@ -91,9 +86,8 @@ func (o pendingObject) SameTerms(set *index.Set, x *memtable.Write) (bool, error
 	return set.SameTerms(o.Terms, x.Terms), nil
 }
 
-func (o pendingObject) InForm(*memtable.Write) bool { return true } // the next commit writes it like a new record
+func (o pendingObject) InForm(*memtable.Write) bool { return true } // the next commit writes a new record
 
-// storedObject is an object in the file.
 type storedObject struct {
 	in  *HeldFile
 	key string
@@ -102,10 +96,9 @@ type storedObject struct {
 
 func (o *storedObject) Version() (uid, rv string) { return o.UID, o.RV }
 
-// Object returns the object from memory if it is there. Otherwise it decodes the stored record.
 func (o *storedObject) Object() (runtime.Object, error) { return o.in.Object(o.key, o.Stored) }
 
-// SameBody compares the payloads of the record and of x, decompressed and unsealed.
+// SameBody compares the decompressed and unsealed payloads of the record and of x.
 func (o *storedObject) SameBody(x *memtable.Write) (bool, error) {
 	if o.Encoding != cmp.Or(x.Encoding, o.in.Read.Codec.Name()) {
 		return false, nil
@@ -114,8 +107,8 @@ func (o *storedObject) SameBody(x *memtable.Write) (bool, error) {
 	switch {
 	case errors.Is(err, entry.ErrDamaged):
 		return false, err
-	case err != nil: // if the stored body cannot be read, the record is rewritten
-		return false, nil //nolint:nilerr // see above
+	case err != nil: // a record with an unreadable payload is rewritten
+		return false, nil //nolint:nilerr // an unreadable payload is rewritten
 	}
 	return bytes.Equal(b.Payload, x.Payload), nil
 }

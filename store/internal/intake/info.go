@@ -6,8 +6,7 @@ import (
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
-// Take updates the object count and the newest references of i (Objects, Newest) for the write x. found is true if the
-// key was stored before.
+// Take updates i.Objects and i.Newest for the write x. found is true if the key was stored before.
 func Take(i *entry.Info, x *memtable.Write, found bool) {
 	switch {
 	case x.Del:
@@ -36,7 +35,7 @@ func (in *Intake) isTyped(schema string) bool {
 	return schema != "" && in.Codec != nil && schema != codec.SentFingerprint(in.Codec)
 }
 
-// advance records the resourceVersion and the last contact of a batch, if the batch has them. If a resourceVersion
+// advance sets the resourceVersion and the last contact of a batch, if the batch has them. For a resourceVersion that
 // cannot be compared, advance sets MustRelist instead.
 func advance(i *entry.Info, b entry.Batch) {
 	if !b.LastContact.IsZero() {

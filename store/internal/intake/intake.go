@@ -17,36 +17,35 @@ import (
 	"github.com/larder-dev/larder/store/internal/state"
 )
 
-// Intake is the part of a collection that receives batches (Apply) and lists (Begin). It computes keys, payloads and
-// index terms of the objects, compares them with the stored objects, and passes the writes to Back, which holds the
-// objects.
+// Intake is the part of a collection that receives batches (Apply) and lists (Begin). The package's documentation
+// describes its work.
 type Intake struct {
 	ID      entry.Identity
 	KeyFunc cache.KeyFunc
 	Limits  Limits
 	Back    Back // set before other goroutines use the collection, like the fields above
-	// Codec encodes the objects; nil if the collection is only in memory.
+	// Codec encodes the objects; nil for a collection in memory only.
 	Codec codec.Codec
-	// History receives the changes of each batch. Their objects are encoded by Codec, unless a write has another
-	// encoding. It is nil if no history is kept.
+	// History receives the changes of each batch. Codec encodes their objects, unless a write has another encoding.
+	// History is nil if no history is kept.
 	History *history.Window
 
-	// Indexing is held while indexes are built or added. Index functions are called meanwhile, so an index function
-	// must not add indexes. Reads and writes do not take Indexing, so they do not wait for it.
+	// Indexing is held while indexes are built or added. Index functions are called meanwhile, so an index function must
+	// not add indexes. Reads and writes do not take Indexing, so they do not wait for it.
 	Indexing patient.Mutex
-	// Set holds the index functions. Writes whose index terms were computed with another set are indexed again before
-	// they are put.
+	// Set holds the index functions. Writes whose index terms were computed with another set are indexed anew before they
+	// are put.
 	Set atomic.Pointer[index.Set]
 	// Front is held while writes are put into Back. No goroutine waits for the disk while it holds Front.
 	Front sync.Mutex
-	// paused is closed at the end of a Pause; nil if there is none. Guarded by Front.
+	// paused is closed at the end of a Pause, and otherwise nil. Front guards paused.
 	paused chan struct{}
-	// writes is the number of writes put so far, which numbers the next write; guarded by Front.
+	// writes is the number of writes put so far, which numbers the next write. Front guards writes.
 	writes uint64
-	// replacing is the open replacement, or nil; guarded by Front.
+	// replacing is the open replacement, or nil. Front guards replacing.
 	replacing *Replacement
 	// unreported holds the keys of objects that an earlier process stored from a list that did not end, and that this
-	// process has not reported to handlers. Only the open replacement uses it.
+	// process has not reported to handlers. Only the open replacement uses unreported.
 	unreported map[string]struct{}
 	reported   atomic.Bool // true once changes of objects have been reported in this process
 }
@@ -58,16 +57,15 @@ type Back interface {
 	Keys(ctx context.Context) ([]string, error)
 	// Encoder returns the encoder that prepares writes for the Back. With a nil set it can only compute keys.
 	Encoder(set *index.Set) Encoder
-	// Compressor returns the compressor of new records; nil if they are not compressed.
+	// Compressor returns the compressor of new records, or nil.
 	Compressor() *compress.Compressor
 
-	// Look calls fn with a snapshot of the objects.
 	Look(ctx context.Context, fn func(h Held) error) error
 	// BeforeBatch returns the current objects under the keys of the writes, and the Info, as of the last batch.
 	BeforeBatch(ctx context.Context, writes []*memtable.Write) (map[string]*Pending, entry.Info, error)
 
-	// Backpressure waits while too many bytes are uncommitted. If paced is true, it also slows the caller to the speed
-	// of the disk. Front must not be held.
+	// Backpressure waits while too many bytes are uncommitted. If paced is true, it also slows the caller to the speed of
+	// the disk. Front must not be held.
 	Backpressure(ctx context.Context, paced bool) error
 	// CheckOpen returns an error if Put can no longer be called. Front must be held.
 	CheckOpen() error
@@ -101,17 +99,14 @@ func (in *Intake) MarkMustRelist(ctx context.Context, reason string) error {
 	return nil
 }
 
-// Indexers returns the index functions. The caller owns the map.
 func (in *Intake) Indexers() cache.Indexers { return in.Set.Load().Funcs() }
 
-// IndexFunc returns the index function of this name. The error wraps index.ErrNoIndex.
 func (in *Intake) IndexFunc(name string) (cache.IndexFunc, error) { return in.Set.Load().Find(name) }
 
-// KeyOf returns the key of an object.
 func (in *Intake) KeyOf(obj any) (string, error) { return in.KeyFunc(obj) }
 
-// Pause blocks writers, without holding a lock, until resume is called. When Pause returns, no write is running. The
-// caller holds Indexing.
+// Pause blocks writers, without holding a lock, until the caller calls resume. When Pause returns, no write is running.
+// The caller holds Indexing.
 func (in *Intake) Pause() (resume func()) {
 	paused := make(chan struct{})
 	set := func(to chan struct{}) {

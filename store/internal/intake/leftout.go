@@ -9,10 +9,10 @@ import (
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
-// refusal is the error because of which an object is left out of the collection.
+// refusal is the error for which an object is left out of the collection.
 type refusal struct {
 	reason entry.LeftOutReason
-	err    error // why the object is refused; nil if the caller refused it and has reported it
+	err    error // nil if the caller refused the object and has reported it
 }
 
 func (r *refusal) Error() string {
@@ -36,8 +36,7 @@ func leftOutOf(x *memtable.Write, err error) entry.LeftOut {
 	return l
 }
 
-// reportable reports whether err must be reported to the caller as a skipped object: a caller knows of its own
-// refusals.
+// reportable reports whether the caller must learn of a skipped object: a caller knows of its own refusals.
 func reportable(err error) bool {
 	r := (*refusal)(nil)
 	return !errors.As(err, &r) || r.err != nil
@@ -57,8 +56,8 @@ func leaveOut(i *entry.Info, l entry.LeftOut) {
 	}
 }
 
-// removeLeftOut removes an object that was stored or deleted from Info.LeftOut, the list of refused objects. It does
-// not modify the old slice.
+// removeLeftOut removes an object that was stored or deleted from Info.LeftOut. It does not modify the old slice, which
+// readers share.
 func removeLeftOut(i *entry.Info, key string) {
 	if at, found := findLeftOut(i, key); found {
 		i.LeftOut = slices.Concat(i.LeftOut[:at], i.LeftOut[at+1:])
@@ -70,15 +69,14 @@ func findLeftOut(i *entry.Info, key string) (at int, found bool) {
 		func(l entry.LeftOut, key string) int { return strings.Compare(l.Key, key) })
 }
 
-// mayLack reports whether the object with this key was, or may have been, left out.
 func mayLack(i *entry.Info, key string) bool {
 	_, found := findLeftOut(i, key)
 	return found || i.LeftOutMore
 }
 
 // noteBatch removes the objects that a batch wrote from Info.LeftOut, the list of refused objects, and adds the objects
-// that it left out. It removes these from Newest: the server has newer states of them, so the rewind check would report
-// a rewind.
+// that it left out. It removes the latter from Newest: the server has newer states of them, so the rewind check would
+// report a rewind.
 func noteBatch(i *entry.Info, last []*memtable.Write, e encoded) {
 	for _, x := range last {
 		removeLeftOut(i, x.Key)
@@ -111,7 +109,6 @@ func (r *refused) leaveOut(l entry.LeftOut) {
 	}
 }
 
-// isLeftOut reports whether the list left out the object with the key at this resourceVersion.
 func (r *refused) isLeftOut(key, rv string) bool {
 	l, ok := r.objects[key]
 	return ok && l.ResourceVersion == rv
@@ -126,7 +123,7 @@ func (r *refused) noteGone(x *memtable.Write) {
 
 // finish sets LeftOut to the objects that a complete list left out. held returns the final state of an object, and
 // finish fails if held does. A list that does not rewrite keeps an older entry if the stored object is still in the
-// very state that was left out, since the list has not tried to store that body again.
+// very state that was left out, since the list has not tried to store that state.
 func (r *refused) finish(
 	info *entry.Info, rewrites bool, held func(key string) (ref entry.ObjectRef, found bool, err error),
 ) error {
@@ -149,7 +146,7 @@ func (r *refused) finish(
 			return err
 		case found && entry.NewerRV(ref.ResourceVersion, l.ResourceVersion), !found && gone &&
 			entry.NewerRV(rv, l.ResourceVersion):
-		case found && !rewrites && ref == l.ObjectRef: // an event has stored the state that was refused
+		case found && !rewrites && ref == l.ObjectRef: // an event has stored the refused state
 		default:
 			leaveOut(info, l)
 		}

@@ -27,7 +27,7 @@ func (r *Replacement) page(
 			end = max(end, keys[len(keys)-1])
 		}
 		if r.o.Rewrite {
-			r.encode(set, items, keys) // decodes each object, so that an object that cannot be decoded is left out
+			r.encode(set, items, keys) // decodes each object, to leave out undecodable objects
 			r.reviseDictionary(items, keys)
 		} else {
 			r.prepare(set, items, keys)
@@ -58,7 +58,7 @@ func (r *Replacement) page(
 	}
 }
 
-// identify returns the objects as items, by key. If several have the same key, it uses the newest.
+// identify returns the objects as items, by key. Of several objects with one key, it takes the newest.
 func (r *Replacement) identify(ops []entry.Op) (map[string]*item, []entry.Skipped) {
 	items := make(map[string]*item, len(ops))
 	var skipped []entry.Skipped
@@ -81,8 +81,8 @@ func (r *Replacement) identify(ops []entry.Op) (map[string]*item, []entry.Skippe
 }
 
 // known treats the objects that the collection holds in the referenced state as listed, and returns the other
-// references as missing. It reads the identities from the records. A list that rewrites needs every body, so then all
-// are missing.
+// references as missing. It reads the identities from the records. A list that rewrites needs every payload, so all
+// references are missing.
 func (r *Replacement) known(
 	ctx context.Context, refs []entry.ObjectRef,
 ) (missing []entry.ObjectRef, res entry.Result, err error) {
@@ -114,7 +114,6 @@ func (r *Replacement) known(
 	return missing, res, err
 }
 
-// encode computes the payloads and the terms of the items that must be written.
 func (r *Replacement) encode(set *index.Set, items map[string]*item, keys []string) {
 	enc := r.in.Back.Encoder(set)
 	var due []*item
@@ -135,9 +134,9 @@ func (r *Replacement) encode(set *index.Set, items map[string]*item, keys []stri
 	}
 }
 
-// prepare computes the bodies that compare needs, and the terms of decoded objects. The terms of an undecoded object
-// are not needed if its bytes equal its record's: index functions of one version return the same terms for them
-// (store.Interface.AddIndexers).
+// prepare computes the payloads that compare needs, and the terms of decoded objects. The terms of an undecoded object
+// are not needed if its payload equals its record's: index functions of one version return the same terms for equal
+// payloads (store.Interface.AddIndexers).
 func (r *Replacement) prepare(set *index.Set, items map[string]*item, keys []string) {
 	enc := r.in.Back.Encoder(set)
 	if enc.Codec == nil { // without a codec the decoded objects are compared
@@ -156,7 +155,7 @@ func (r *Replacement) prepare(set *index.Set, items map[string]*item, keys []str
 	parallel.Each(len(due), encodeCost*len(due), func(n int) { due[n].err = enc.payload(due[n].Write) })
 	for _, it := range due {
 		if it.err == nil {
-			it.termed = enc.index(it.Write) == nil // an index function may fail: that does not matter if the object is unchanged
+			it.termed = enc.index(it.Write) == nil // a failed index function does not matter for an unchanged object
 			it.filled = it.termed
 		}
 	}
@@ -166,7 +165,7 @@ func (r *Replacement) prepare(set *index.Set, items map[string]*item, keys []str
 const encodeCost = 4 << 10
 
 // compare determines, in one transaction, which items differ from the collection, and which keys up to end are missing
-// from the list. It returns those keys with the approximate sizes of their objects in bytes.
+// from the list. It returns the missing keys with the approximate sizes of their objects in bytes.
 func (r *Replacement) compare(
 	ctx context.Context, items map[string]*item, keys []string, end string,
 ) (missing map[string]int, err error) {
@@ -238,8 +237,8 @@ func (r *Replacement) missing(
 	return missing, last, err
 }
 
-// recordItem records in r that the list has the item, after a differing item was put into the collection if necessary.
-// If the item was left out, and the caller does not know that yet, it returns the item as skipped.
+// recordItem adds the item to the listed objects of r, after a differing item was put into the collection if necessary.
+// It returns an item that was left out as skipped, unless the caller knows that.
 func (r *Replacement) recordItem(it *item, generation int) (skipped []entry.Skipped) {
 	switch {
 	case it.skip:
@@ -249,8 +248,8 @@ func (r *Replacement) recordItem(it *item, generation int) (skipped []entry.Skip
 		if reportable(it.err) {
 			skipped = []entry.Skipped{{Key: it.Key, Err: it.err}}
 		}
-		// The key is in the list, so its object must not be deleted, unless that is an old state that was never
-		// reported.
+		// The key is in the list, so its object must not be deleted. An old state that was never reported is deleted
+		// nevertheless.
 		if e, ok := r.events[it.Key]; !ok || !e.gone {
 			delete(r.deletes, it.Key)
 		}
@@ -314,7 +313,7 @@ func (r *Replacement) showIfLarge(ctx context.Context, res entry.Result) (entry.
 		keys := slices.SortedFunc(maps.Keys(r.puts), strings.Compare)
 		changes, skipped, err := r.apply(ctx, nil, keys, r.interrupt)
 		if err != nil {
-			r.showing = false // the differences stay held, and the next page tries again
+			r.showing = false // the differences stay held, and the next page tries anew
 			res.Staged = true
 			return res, nil //nolint:nilerr // the page has been added
 		}
@@ -326,8 +325,8 @@ func (r *Replacement) showIfLarge(ctx context.Context, res entry.Result) (entry.
 	return res, nil
 }
 
-// reviseDictionary lets the compressor make a new dictionary from the first page of a list that rewrites every body,
-// since all bodies of the list will be compressed with it.
+// reviseDictionary lets the compressor make a new dictionary from the first page of a list that rewrites every payload,
+// since the dictionary will compress all payloads of the list.
 func (r *Replacement) reviseDictionary(items map[string]*item, keys []string) {
 	compressor := r.in.Back.Compressor()
 	if compressor == nil || r.revised {

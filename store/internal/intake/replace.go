@@ -11,7 +11,6 @@ import (
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
-// ReplaceOptions are the options of a list. Package store exports and documents them.
 type ReplaceOptions struct {
 	Rewrite    bool
 	Attributes entry.Attributes
@@ -33,14 +32,14 @@ var (
 // immediately (showing), and Info.MustRelist is set until the end. In an incomplete collection, differences are shown
 // from the start. Deletes wait for the end, since the list need not be in key order.
 //
-// Every key up to last is decided: it is in puts or deletes, or the collection has the listed state. If a list is not
-// in key order, the only cost is that some deletes are recorded and removed again.
+// Every key up to last is decided: it is in puts or deletes, or the collection has the listed state. A list that is not
+// in key order only costs deletes that are added and removed again.
 type Replacement struct {
 	in   *Intake
 	o    ReplaceOptions
 	done bool
-	// losses is Back.Losses at the start of the list. If it grows, objects that pages found unchanged may have been
-	// lost.
+	// losses is Back.Losses at the start of the list. If Back.Losses grows, objects that pages found unchanged may have
+	// been lost.
 	losses int
 	// showing is true if differences are put into the collection immediately.
 	showing bool
@@ -50,23 +49,24 @@ type Replacement struct {
 	puts    map[string]*listed // writes of differences that are held until Commit, by key
 	deletes map[string]int     // keys missing from the list so far, with the approximate sizes of their objects in bytes
 	bytes   int                // size of the held differences in puts
-	// unreadable holds keys in deletes whose objects are in the list but cannot be decoded. They were never reported.
+	// unreadable holds keys in deletes whose objects are in the list but cannot be decoded. These objects were never
+	// reported.
 	unreadable map[string]bool
 	events     map[string]watched // watch events during the list, by key
 	revised    bool               // true once reviseDictionary was called for this list
 	gathered
 	end listEnd
-	// As, if it is not nil, edits the Info that is stored at the end of the list. An import sets the Info of its
-	// source. If As is nil, the collection is complete at the end.
+	// As edits the Info that is stored at the end of the list, for an import, which sets the Info of its file. If As is
+	// nil, the collection is complete at the end.
 	As func(*entry.Info)
 }
 
 // listed is an object from the list or from an event that must be put into the collection. If it has a Payload, its Obj
-// is nil, and is decoded when it is put.
+// is nil until the put.
 type listed struct {
 	*memtable.Write
-	generation int  // generation of the index functions with which its terms were computed
-	event      bool // true if it came from a watch event, not from the list
+	generation int  // generation of the index functions with which the terms were computed
+	event      bool // true for an object from a watch event
 }
 
 // watched is a watch event that arrived during the list. Older states of its object in the list are ignored.
@@ -75,7 +75,7 @@ type watched struct {
 	gone bool
 }
 
-// gathered collects, during a list, the values of Info.Newest and Info.LeftOut that are stored when it ends.
+// gathered collects, during a list, the values of Info.Newest and Info.LeftOut that are stored at its end.
 type gathered struct {
 	newest []entry.ObjectRef
 	refused
@@ -84,7 +84,7 @@ type gathered struct {
 // Begin begins a list; see store.Interface.BeginReplace.
 //
 // If an earlier process stored objects of an incomplete collection, they were reported to no handler, or only to
-// durable handlers. So the changes of the list include all listed objects, and such objects that the list lacks are
+// durable handlers. So the changes of the list include all listed objects, and stored objects that the list lacks are
 // removed silently. Objects that this process stored have been reported: a second attempt of a cold start is a diff
 // against the first one.
 func (in *Intake) Begin(ctx context.Context, o ReplaceOptions) (*Replacement, error) {
@@ -133,7 +133,6 @@ func (in *Intake) setReplacing(r *Replacement) error {
 	return nil
 }
 
-// endReplacing closes the open replacement. It does not wait for the disk.
 func (in *Intake) endReplacing() {
 	in.Front.Lock()
 	defer in.Front.Unlock()
@@ -152,7 +151,6 @@ func (r *Replacement) usable() error {
 	return nil
 }
 
-// Page adds the next items of the list; see store.Replacement.
 func (r *Replacement) Page(
 	ctx context.Context, items []runtime.Object, leftOut ...entry.LeftOut,
 ) (entry.Result, error) {
@@ -167,7 +165,6 @@ func (r *Replacement) Page(
 	return res, nil
 }
 
-// Known adds items of the list by reference; see store.Replacement.
 func (r *Replacement) Known(
 	ctx context.Context, refs []entry.ObjectRef,
 ) (missing []entry.ObjectRef, res entry.Result, err error) {
@@ -198,7 +195,6 @@ func (r *Replacement) Entries(ctx context.Context, all []entry.Entry) error {
 	return err
 }
 
-// Event adds a watched event; see store.Replacement.
 func (r *Replacement) Event(ctx context.Context, op entry.Op) (entry.Result, error) {
 	if err := r.usable(); err != nil {
 		return entry.Result{}, err
@@ -229,7 +225,6 @@ func (r *Replacement) Commit(ctx context.Context, b entry.Batch) (entry.Result, 
 	return res, nil
 }
 
-// Abort drops the held differences; see store.Replacement.
 func (r *Replacement) Abort() {
 	if !r.done {
 		r.close()
@@ -241,7 +236,7 @@ func (r *Replacement) close() {
 	r.in.endReplacing()
 }
 
-// note adds a write of the list to the newest objects or the deleted objects that are collected.
+// note adds a write of the list to the newest or the deleted objects.
 func (g *gathered) note(x *memtable.Write) {
 	if x.Del {
 		g.newest = DropRef(g.newest, x.Key)
@@ -276,7 +271,7 @@ func (g *gathered) finish(
 			if now, found, err := held(ref.Key); err != nil {
 				return err
 			} else if !found || now != ref {
-				continue // the stored object is not in state ref, which could not be stored
+				continue // the object could not be stored in the state ref
 			}
 		}
 		st.Newest = append(st.Newest, ref)
@@ -284,7 +279,6 @@ func (g *gathered) finish(
 	return nil
 }
 
-// opsOf returns the items of a page, and the objects that were left out of it, as Ops.
 func opsOf(items []runtime.Object, leftOut []entry.LeftOut) []entry.Op {
 	ops := make([]entry.Op, 0, len(items)+len(leftOut))
 	for _, item := range items {

@@ -24,8 +24,8 @@ type dataKey struct {
 	// wrapper is the id of the provider's key, and wrapped is this data key as wrapped by the provider.
 	wrapper string
 	wrapped []byte
-	created time.Time // time of creation, in whole seconds
-	// check is a hash of the raw key, to verify that an unwrapped key is the same key.
+	created time.Time // in whole seconds
+	// check is a hash of the raw key, to verify an unwrapped key.
 	check []byte
 	// records seals payloads with random nonces. Nonces of 24 bytes do not repeat, however many records are written.
 	records cipher.AEAD
@@ -34,7 +34,7 @@ type dataKey struct {
 	mac    []byte
 }
 
-// The labels from which keys are derived. They are part of the file's format.
+// Labels from which keys are derived. They are part of the file's format.
 const (
 	deriveRecords = "larder 1 records"
 	deriveValues  = "larder 1 index values"
@@ -66,7 +66,7 @@ func newDataKey(id uint64, raw []byte) (*dataKey, error) {
 	return k, errors.Join(err[:]...)
 }
 
-// wipe overwrites mac, the key of the hashes, in memory. The keys inside the ciphers cannot be overwritten.
+// wipe overwrites mac in memory. The keys inside the ciphers cannot be overwritten.
 func (k *dataKey) wipe() { clear(k.mac) }
 
 // A token replaces a value of a sealed index, in the headers of records and in index entries:
@@ -83,7 +83,7 @@ const (
 	tokenLeast = tokenFixed + chacha20poly1305.Overhead
 )
 
-// token returns the token that is stored in place of a value of an index of a collection.
+// token returns the stored form of a value of a sealed index.
 func (k *dataKey) token(collection, index, value string) string {
 	t := binary.BigEndian.AppendUint64(make([]byte, 0, tokenLeast+len(value)), k.id)
 	t = append(t, k.hash(collection, index, value)...)
@@ -91,7 +91,6 @@ func (k *dataKey) token(collection, index, value string) string {
 	return string(k.values.Seal(t, head[8:8+chacha20poly1305.NonceSizeX], []byte(value), head))
 }
 
-// hash returns the keyed hash of a value.
 func (k *dataKey) hash(collection, index, value string) []byte {
 	mac := hmac.New(sha256.New, k.mac)
 	_, _ = mac.Write(format.AppendSized(format.AppendSized(nil, collection), index)) // the hash never returns an error
@@ -99,7 +98,7 @@ func (k *dataKey) hash(collection, index, value string) []byte {
 	return mac.Sum(nil)
 }
 
-// tokenKey returns the id of a token's data key. ok is false if token is not a token.
+// tokenKey returns the id of a token's data key. ok is false for malformed tokens.
 func tokenKey(token string) (id uint64, ok bool) {
 	if len(token) < tokenLeast {
 		return 0, false
@@ -116,7 +115,7 @@ func (k *dataKey) value(collection, index, token string) (string, error) {
 	head := []byte(token[:tokenFixed])
 	plain, err := k.values.Open(nil, head[8:8+chacha20poly1305.NonceSizeX], []byte(token[tokenFixed:]), head)
 	if err != nil || subtle.ConstantTimeCompare(k.hash(collection, index, string(plain)), head[8:]) != 1 {
-		// the token is of another index or collection
+		// The token is of another index or collection.
 		return "", format.ErrNotSealed
 	}
 	return string(plain), nil

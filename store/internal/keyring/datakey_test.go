@@ -30,8 +30,8 @@ func TestNewDataKeyOverwritesRawKey(t *testing.T) {
 	}
 }
 
-// TestToken checks that the token of an index value (its keyed hash) is always the same, and that it differs for
-// another value, index, collection or data key.
+// TestToken checks that equal index values have equal tokens, and that another value, index, collection or data key has
+// another token.
 func TestToken(t *testing.T) {
 	k := mustDataKey(t, 5)
 	seen := map[string]string{}

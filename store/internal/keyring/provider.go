@@ -14,7 +14,7 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// unwrap decrypts a data key with the provider. It fails with seal.ErrWrongKey if the provider does not have its key.
+// unwrap decrypts a data key with the provider. It fails with seal.ErrWrongKey if the provider lacks the wrapping key.
 func (r *Ring) unwrap(ctx context.Context, stored format.DataKey) (*dataKey, error) {
 	raw, err := r.provider.Unwrap(ctx, stored.Key, stored.Wrapped)
 	var one *dataKey
@@ -39,7 +39,7 @@ func (r *Ring) unwrap(ctx context.Context, stored format.DataKey) (*dataKey, err
 	return one, nil
 }
 
-// currentOf returns the newest data key in all that is wrapped by the provider's current key, or a new data key.
+// currentOf returns the newest data key in all that the provider's current key wraps, or a new data key.
 func (r *Ring) currentOf(ctx context.Context, all []*dataKey) (*dataKey, error) {
 	id, err := r.provider.CurrentKey(ctx)
 	if err != nil {

@@ -19,24 +19,24 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// Ring holds the data keys of a file. The zero value is locked: a store without Options.Encryption has it. Fetch and
+// Ring holds the data keys of a file. The zero value is locked, as in a store without Options.Encryption. Fetch and
 // Unlock must return before other methods are called. The other methods are safe for concurrent use.
 //
 // The file stores the wrapped keys in one record under format.KeyKeys, so every copy of the file has them too. The
 // first transaction that uses a new current key also writes the record.
 type Ring struct {
-	provider seal.KeyProvider // wraps and unwraps the data keys; nil if the ring is locked (without keys)
+	provider seal.KeyProvider // wraps and unwraps the data keys; nil in a locked ring
 	now      atomic.Pointer[heldKeys]
-	// sealedUnder has the ids of the provider's keys that wrap the file's keys, if the ring is locked; set by Unlock.
+	// sealedUnder has the ids of the provider's keys that wrap the file's keys, in a locked ring after Unlock.
 	sealedUnder []string
 }
 
 // heldKeys is the immutable set of data keys that a Ring uses at one time.
 type heldKeys struct {
 	byID map[uint64]*dataKey
-	// current is the key that seals new records; nil if the store is open for reading.
+	// current is the key that seals new records; nil in a store that is open for reading.
 	current *dataKey
-	// record is the record of the data keys, including current, that the file must have.
+	// record is the record of all data keys that the file must have.
 	record []byte
 }
 
@@ -59,10 +59,10 @@ func (r *Ring) Fetch(ctx context.Context, e *seal.Encryption, log logr.Logger) e
 	return nil
 }
 
-// Locked reports whether the store was opened without Options.Encryption, so that there are no keys.
+// Locked reports whether the ring has no keys, because the store was opened without Options.Encryption.
 func (r *Ring) Locked() bool { return r.provider == nil }
 
-// CurrentKey returns the id of the provider's current key; it is empty if the ring is locked.
+// CurrentKey returns the id of the provider's current key, or "" in a locked ring.
 func (r *Ring) CurrentKey(ctx context.Context) (id string, err error) {
 	if r.Locked() {
 		return "", nil
@@ -85,8 +85,8 @@ func (r *Ring) ErrSealed() error {
 // IsSealed reports whether err means that the keys of a sealed record are missing, because the ring is locked.
 func IsSealed(err error) bool { return errors.Is(err, seal.ErrSealed) }
 
-// of returns the data key with this id. It fails with seal.ErrSealed if the ring is locked, and with entry.ErrDamaged
-// if the file does not have the key.
+// of returns the data key with this id. It fails with seal.ErrSealed in a locked ring, and with entry.ErrDamaged if the
+// file does not have the key.
 func (r *Ring) of(id uint64) (*dataKey, error) {
 	if r.Locked() {
 		return nil, r.ErrSealed()
@@ -110,7 +110,7 @@ func (r *Ring) Unlock(ctx context.Context, view func(fn func(tx *bolt.Tx) error)
 		return err
 	}
 	stored, err := format.ParseKeys(data)
-	if r.Locked() { // without keys, an unreadable record of the keys is reported when it is needed
+	if r.Locked() { // without keys, the first use of an unreadable record of the keys reports it
 		for _, one := range stored {
 			if !slices.Contains(r.sealedUnder, one.Key) {
 				r.sealedUnder = append(r.sealedUnder, one.Key)
@@ -163,7 +163,7 @@ func (r *Ring) hold(all []*dataKey, current *dataKey) error {
 	return nil
 }
 
-// held returns the set of data keys in use now; an empty set if the ring is locked.
+// held returns the current set of data keys, which is empty in a locked ring.
 func (r *Ring) held() *heldKeys {
 	if held := r.now.Load(); held != nil {
 		return held
@@ -171,10 +171,10 @@ func (r *Ring) held() *heldKeys {
 	return &heldKeys{}
 }
 
-// Record returns the record of the data keys that the file must have; nil if there are no keys.
+// Record returns the record of the data keys that the file must have, or nil without keys.
 func (r *Ring) Record() []byte { return r.held().record }
 
-// Ensure writes the record of the data keys if the file does not have it yet. Call it before sealing with a new key.
+// Ensure writes the record of the data keys to a file that lacks it. Call it before sealing with a new key.
 func (r *Ring) Ensure(tx *bolt.Tx) error {
 	b, record := tx.Bucket(format.BucketLarder), r.Record()
 	if record == nil || bytes.Equal(b.Get(format.KeyKeys), record) {
@@ -202,15 +202,14 @@ func (r *Ring) Add(fresh *Ring) {
 	r.now.Store(&next)
 }
 
-// ForgetOthers removes all data keys except the key of fresh, which Add has added. It does nothing if that is not the
-// current key any more.
+// ForgetOthers removes all data keys except the key of fresh, which Add has added. It does nothing if another key is
+// current by now.
 func (r *Ring) ForgetOthers(fresh *Ring) {
-	if was := r.held(); was.current == fresh.held().current { // otherwise keep the other keys, which does no harm
+	if was := r.held(); was.current == fresh.held().current { // keeping too many keys does no harm
 		r.now.CompareAndSwap(was, fresh.held())
 	}
 }
 
-// Wipe removes all keys and overwrites them in memory.
 func (r *Ring) Wipe() {
 	if held := r.now.Swap(&heldKeys{}); held != nil {
 		for _, one := range held.byID {

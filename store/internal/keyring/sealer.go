@@ -13,7 +13,7 @@ import (
 )
 
 // Sealer seals and opens the records of one collection. It opens records sealed with any key of the ring, and returns
-// unsealed ones unchanged. It is safe for concurrent use.
+// unsealed records unchanged. It is safe for concurrent use.
 type Sealer struct {
 	ring *Ring
 	// collection is the name of the collection's bucket. Sealed data can be opened only for this collection.
@@ -21,12 +21,11 @@ type Sealer struct {
 	sealing    atomic.Bool // whether new records are sealed
 }
 
-// Sealer returns the Sealer of a collection. It does not seal new records until Begin is called.
+// Sealer returns the Sealer of a collection. It does not seal new records before Begin.
 func (r *Ring) Sealer(collection string) *Sealer { return &Sealer{ring: r, collection: collection} }
 
 // Begin makes the Sealer seal new records if the stored records are sealed, if the caller requires it (must), or if the
-// store's options ask for it (wanted). If the ring is locked (has no keys), Begin fails if the stored records are
-// sealed or must is true.
+// store's options ask for it (wanted). In a locked ring, Begin fails if the stored records are sealed or must is true.
 func (s *Sealer) Begin(stored, must, wanted bool) error {
 	switch {
 	case stored && s.Locked():
@@ -38,14 +37,11 @@ func (s *Sealer) Begin(stored, must, wanted bool) error {
 	return nil
 }
 
-// Sealing reports whether new records are sealed.
 func (s *Sealer) Sealing() bool { return s.sealing.Load() }
 
-// Locked reports whether the ring is locked.
 func (s *Sealer) Locked() bool { return s.ring.Locked() }
 
-// Ensure writes the record of the data keys to the file of tx, if new records are sealed and the file does not have
-// that record yet.
+// Ensure writes the record of the data keys to a file that lacks it, if new records are sealed.
 func (s *Sealer) Ensure(tx *bolt.Tx) error {
 	if !s.Sealing() {
 		return nil
@@ -53,7 +49,7 @@ func (s *Sealer) Ensure(tx *bolt.Tx) error {
 	return s.ring.Ensure(tx)
 }
 
-// key returns the key that seals new records; nil if they are not sealed.
+// key returns the key that seals new records, or nil if they are not sealed.
 func (s *Sealer) key() *dataKey {
 	if !s.Sealing() {
 		return nil
@@ -82,8 +78,7 @@ func (s *Sealer) Store(terms map[string][]string) map[string][]string {
 	return terms
 }
 
-// Keeps reports whether a new record would be sealed with the same key as the record with this header, or would not be
-// sealed, as that record is not.
+// Keeps reports whether a new record would have the same seal as the record with the header h: the same key, or none.
 func (s *Sealer) Keeps(h format.Header) bool {
 	if k := s.key(); k != nil {
 		return h.SealedBy == k.id
@@ -91,9 +86,9 @@ func (s *Sealer) Keeps(h format.Header) bool {
 	return h.SealedBy == 0
 }
 
-// Payload returns the decrypted payload of a record of the bucket. It does not decompress it. The result shares the
-// memory of payload if the record is not sealed. Payload fails with seal.ErrSealed if the ring is locked, and with
-// entry.ErrDamaged if the file does not have the key or the payload cannot be decrypted.
+// Payload returns the decrypted payload of a record of the bucket, without decompression. For an unsealed record it
+// returns payload. It fails with seal.ErrSealed in a locked ring, and with entry.ErrDamaged if the file does not have
+// the key or the payload cannot be decrypted.
 func (s *Sealer) Payload(bucket []byte, key string, h format.Header, payload []byte) ([]byte, error) {
 	if h.SealedBy == 0 {
 		return payload, nil
@@ -128,7 +123,6 @@ func (s *Sealer) Terms(key string, h format.Header) (map[string][]string, error)
 	return all, nil
 }
 
-// Value returns the value for which a token is stored in an index.
 func (s *Sealer) Value(index, token string) (string, error) {
 	id, ok := tokenKey(token)
 	if !ok {
@@ -145,7 +139,6 @@ func (s *Sealer) Value(index, token string) (string, error) {
 	return value, nil
 }
 
-// damaged adds entry.ErrDamaged to an error that wraps format.ErrNotSealed.
 func damaged(err error) error {
 	if errors.Is(err, format.ErrNotSealed) {
 		return fmt.Errorf("%w: %w", err, entry.ErrDamaged)
@@ -153,8 +146,8 @@ func damaged(err error) error {
 	return err
 }
 
-// Verify returns an error if a sealed record of the bucket cannot be decrypted. Without keys it returns nil. Then only
-// the record's checksum, which the caller has verified, protects the record.
+// Verify returns an error if a sealed record of the bucket cannot be decrypted. In a locked ring it returns nil; then
+// only the record's checksum protects the record.
 func (s *Sealer) Verify(bucket []byte, key string, h format.Header, payload []byte) error {
 	if h.SealedBy == 0 || s.Locked() {
 		return nil
@@ -166,14 +159,12 @@ func (s *Sealer) Verify(bucket []byte, key string, h format.Header, payload []by
 	return err
 }
 
-// Filed tells index look-ups how the records in an objects bucket store their terms: as plain values or as tokens. It
-// implements index.Sealing.
+// Filed implements index.Sealing: it knows which records in an objects bucket store their terms as tokens.
 type Filed struct {
 	*Sealer
 	Objects *bolt.Bucket
 }
 
-// Tokens returns the stored forms of the value in the index: a token for each data key.
 func (f Filed) Tokens(index, value string) (tokens []string) {
 	for _, k := range f.ring.held().byID {
 		tokens = append(tokens, k.token(f.collection, index, value))
@@ -181,5 +172,4 @@ func (f Filed) Tokens(index, value string) (tokens []string) {
 	return tokens
 }
 
-// Sealed reports whether the record with this key is sealed, so that its terms are tokens.
 func (f Filed) Sealed(key string) bool { return format.IsSealed(f.Objects.Get([]byte(key))) }

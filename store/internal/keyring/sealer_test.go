@@ -12,7 +12,6 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// sealerOf returns the Sealer of a collection in a file with one data key.
 func sealerOf(t testing.TB, collection string, k *dataKey) *Sealer {
 	t.Helper()
 	r := &Ring{provider: &seal.Keys{}}
@@ -26,7 +25,6 @@ func sealerOf(t testing.TB, collection string, k *dataKey) *Sealer {
 	return s
 }
 
-// resum replaces the checksum of the record in data by the right one.
 func resum(collection, key string, data []byte) []byte {
 	data = bytes.Clone(data)
 	if len(data) >= format.RecordFixed {
@@ -82,8 +80,7 @@ func TestSealedRecordIsBound(t *testing.T) {
 	}
 }
 
-// FuzzOpenSealed checks that opening any input as a sealed record returns the sealed content or damage, and never
-// panics.
+// FuzzOpenSealed checks that opening any input as a sealed record returns the sealed content or damage.
 func FuzzOpenSealed(f *testing.F) {
 	s := sealerOf(f, "c", mustDataKey(f, 5))
 	h := format.Header{UID: "u", Terms: s.Store(map[string][]string{"color": {"red", ""}})}

@@ -15,14 +15,11 @@ type Snapshot[I any] struct {
 	batches   uint64
 	committed uint64 // Write.Order of the newest write of the previous commit
 	newest    uint64 // Write.Order of the newest write of this snapshot
-	// Idle is true if the collection has no uncommitted changes.
-	Idle bool
+	Idle      bool
 }
 
-// Len returns the number of keys in the snapshot.
 func (s *Snapshot[I]) Len() int { return s.tree.Len() }
 
-// First returns the first key. ok is false if there are no keys.
 func (s *Snapshot[I]) First() (key string, ok bool) {
 	first, ok := s.tree.Min()
 	if !ok {

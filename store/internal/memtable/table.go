@@ -7,15 +7,15 @@ import (
 )
 
 // Table is the memtable of a collection: the newest uncommitted write of each key, the index terms of these writes, and
-// the Info after the newest batch, of type I. Readers look here first and then in the file. A commit takes a Snapshot.
-// After the commit, the table drops the committed writes, unless they were overwritten meanwhile.
+// the Info after the newest batch, of type I. Readers look in the Table first and then in the file. A commit takes a
+// Snapshot. After the commit, the table drops the committed writes, unless newer writes have replaced them.
 type Table[I any] struct {
 	mu   sync.RWMutex
 	tree *btree.BTree[*Write] // newest write of each key, in key order; guarded by mu
-	// clone of tree for readers; nil if tree has changed since the last clone; guarded by mu
+	// shared is a clone of tree for readers, or nil after a change of tree. mu guards shared.
 	shared    *btree.BTree[*Write]
 	index     map[string]map[string]map[string]struct{} // keys of the writes by index name and value; guarded by mu
-	info      I                                         // Info after the newest batch; while dirty; guarded by mu
+	info      I                                         // Info after the newest batch, while dirty; guarded by mu
 	dirty     bool                                      // true if there are uncommitted changes; guarded by mu
 	bytes     int                                       // size of the writes in bytes; guarded by mu
 	batches   uint64                                    // number of batches put; guarded by mu
@@ -27,7 +27,6 @@ type Table[I any] struct {
 // degree is the degree of the tree. The 4 MiB of a commit need a few hundred nodes.
 const degree = 16
 
-// New returns an empty table.
 func New[I any]() *Table[I] {
 	o := &Table[I]{}
 	o.resetLocked()
@@ -98,7 +97,6 @@ func (o *Table[I]) indexLocked(x *Write) {
 	}
 }
 
-// Snapshot returns the uncommitted changes for a commit. If there are none, the Snapshot has Idle set.
 func (o *Table[I]) Snapshot() *Snapshot[I] {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -117,8 +115,8 @@ func (o *Table[I]) sharedLocked() *btree.BTree[*Write] {
 	return o.shared
 }
 
-// Committed removes the writes of s, which are in the file now, unless they were overwritten. It returns the number of
-// bytes removed, and whether no uncommitted change is left.
+// Committed removes the writes of s, which the file has now, except writes that newer writes have replaced. It returns
+// the number of bytes removed, and whether no uncommitted change is left.
 func (o *Table[I]) Committed(s *Snapshot[I]) (shrunk int, clean bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -157,15 +155,13 @@ func (o *Table[I]) Current() (info I, dirty bool) {
 	return o.info, o.dirty
 }
 
-// Size returns the size of the uncommitted writes in bytes.
 func (o *Table[I]) Size() int {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
 	return o.bytes
 }
 
-// Correct replaces the Info that Current returns by the result of update. It does nothing if there are no uncommitted
-// changes.
+// Correct replaces the Info that Current returns by the result of update. Without uncommitted changes it does nothing.
 func (o *Table[I]) Correct(update func(I) I) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -174,7 +170,6 @@ func (o *Table[I]) Correct(update func(I) I) {
 	}
 }
 
-// Get returns the uncommitted write of key, or nil.
 func (o *Table[I]) Get(key string) *Write {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
@@ -189,5 +184,4 @@ func getWrite(tree *btree.BTree[*Write], key string) *Write {
 	return x
 }
 
-// All returns all uncommitted writes, in key order.
 func (o *Table[I]) All() []*Write { return o.Capture(nil, func() {}).After("", 0) }

@@ -10,7 +10,7 @@ import (
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
-// TestWritesOfACommit checks that each delete is written by exactly one commit, even if the key is written again while
+// TestWritesOfACommit checks that each delete is written by exactly one commit, even if the key is written while
 // another commit runs, and that committed deletes of a key do not stay in memory.
 func TestWritesOfACommit(t *testing.T) {
 	table, order := memtable.New[int](), uint64(0)

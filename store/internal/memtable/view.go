@@ -8,16 +8,16 @@ import (
 
 // View is an immutable snapshot of the memtable for a reader. The zero value is a View of an empty memtable.
 type View[I any] struct {
-	tree  *btree.BTree[*Write] // newest write of each key; never modified; nil if there are none
-	Epoch uint64               // number of the table's epoch at the capture, for IsAt
-	// Info is the state after the newest batch; only set if Dirty.
+	tree  *btree.BTree[*Write] // newest write of each key; never modified; nil for an empty View
+	Epoch uint64               // the table's epoch at the capture, for IsAt
+	// Info is the state after the newest batch, if Dirty.
 	Info  I
 	Dirty bool // true if there is an uncommitted batch
 	// Filed has the sorted keys of the writes with each value of the Lookup; nil without a Lookup.
 	Filed map[string][]string
 }
 
-// Lookup names an index, and the values in it whose keys a reader needs. A nil Values means all values.
+// Lookup names an index, and the values in the index whose keys a reader needs. A nil Values means all values.
 type Lookup struct {
 	Index  string
 	Values []string
@@ -74,18 +74,16 @@ func (o *Table[I]) captureLocked(want *Lookup) *View[I] {
 	return c
 }
 
-// IsAt reports whether no commit has begun or ended, and no Drop has happened, since the View with this epoch was
-// captured.
+// IsAt reports whether no commit has begun or ended, and no Drop has happened, since the capture of a View with this
+// epoch.
 func (o *Table[I]) IsAt(epoch uint64) bool {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
 	return o.epoch == epoch
 }
 
-// Empty reports whether the View has no writes.
 func (c *View[I]) Empty() bool { return c.tree == nil }
 
-// Get returns the write for key, or nil.
 func (c *View[I]) Get(key string) *Write {
 	if c.Empty() {
 		return nil
@@ -93,7 +91,7 @@ func (c *View[I]) Get(key string) *Write {
 	return getWrite(c.tree, key)
 }
 
-// After returns the writes of the keys after the given one, in key order, at most limit of them; 0 means no limit.
+// After returns the writes of the keys after the given key, in key order, at most limit of them; 0 means no limit.
 func (c *View[I]) After(key string, limit int) (writes []*Write) {
 	return c.From(key, limit, func(x *Write) bool { return x.Key != key })
 }

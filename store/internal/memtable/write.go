@@ -15,8 +15,7 @@ import (
 	"github.com/larder-dev/larder/store/internal/compress"
 )
 
-// Write is one write of an object that is not committed yet. It has its key, payload and terms before any transaction
-// begins.
+// Write is one uncommitted write of an object. It has its key, payload and terms before any transaction begins.
 type Write struct {
 	Key string
 	Del bool
@@ -27,23 +26,23 @@ type Write struct {
 	// Event is the type of the watch event, from entry.Op.Event. It is empty if the previous op of the same key in the
 	// batch was skipped.
 	Event cache.DeltaType
-	// Payload is the encoded Obj. It is made before other code gets Obj. PayloadSize is its length. For a delete, it is
-	// the payload of the last state, or nil if that is not needed.
+	// Payload is the encoded Obj, made before other code gets Obj. PayloadSize is its length. For a delete, Payload is the
+	// last state, or nil if that is not needed.
 	Payload     []byte
 	PayloadSize int
 	// Encoding is the name of the codec that wrote Payload; "" for the collection's codec.
 	Encoding string
 	// Typed is true if the payload was encoded from a Go struct, so it lacks fields that the struct lacks.
 	Typed bool
-	// Compressed is Payload compressed with Dict, as the file stores it; nil if the file stores Payload itself. Only
-	// the commit uses these two fields.
+	// Compressed is Payload compressed with Dict, as the file stores it; nil if the file stores Payload itself. Only the
+	// commit uses Compressed and Dict.
 	Compressed []byte
 	Dict       *compress.Dictionary
 	Terms      map[string][]string
 	// Order is the sequence number of the write among all writes of the collection.
 	Order uint64
-	// Since is the resourceVersion since which the key has had an object without interruption; "" if only the file has
-	// it, or if unknown. A delete has the Since of the deleted object.
+	// Since is the resourceVersion since which the key has had an object without interruption; "" if only the file has it,
+	// or if unknown. A delete has the Since of the deleted object.
 	Since string
 	// SameObject is true if the file has the same state of the object, and only its stored form changes.
 	SameObject bool
@@ -54,8 +53,8 @@ type Write struct {
 // Decoded returns the decoded Obj. Its errors wrap entry.ErrIncompatible, and never entry.ErrDamaged.
 func (x *Write) Decoded() (runtime.Object, error) { return Decoded(x.Key, x.Obj) }
 
-// Decoded decodes obj unless it is decoded already. obj comes from memory, so its errors are results of Unreadable,
-// which do not count as damage of the file.
+// Decoded returns the decoded obj, which comes from memory. Its errors are results of Unreadable, which do not count as
+// damage of the file.
 func Decoded(key string, obj runtime.Object) (runtime.Object, error) {
 	obj, err := entry.Decoded(obj)
 	if err != nil {
@@ -64,7 +63,7 @@ func Decoded(key string, obj runtime.Object) (runtime.Object, error) {
 	return obj, nil
 }
 
-// Unreadable returns the error for an object that is not in a file and cannot be decoded because of err. It wraps
+// Unreadable returns the error for an object in memory that cannot be decoded because of err. It wraps
 // entry.ErrIncompatible, and never entry.ErrDamaged, since no file is damaged.
 func Unreadable(key string, err error) error {
 	switch {
@@ -84,7 +83,7 @@ func (x *Write) Left() runtime.Object {
 	return x.Obj
 }
 
-// Entry returns the write's object as an encoded entry; nil if there is no payload. encoding is the name of the
+// Entry returns the write's object as an encoded entry, or nil without a payload. encoding is the name of the
 // collection's codec.
 func (x *Write) Entry(encoding string) *entry.Entry {
 	if x.Payload == nil {
@@ -117,7 +116,7 @@ func (x *Write) Size() int {
 	return n
 }
 
-// Follow records in x that before is the previous uncommitted write of the key.
+// Follow makes x the successor of before, the previous uncommitted write of the key: x keeps the uncommitted deletes.
 func (x *Write) Follow(before *Write) {
 	first := x
 	if len(x.deletes) > 0 {
@@ -132,13 +131,13 @@ func (x *Write) Follow(before *Write) {
 		fallthrough
 	default:
 		d := *before
-		d.deletes, d.Obj, d.Terms = nil, nil, nil // deletes are kept in x; a delete's object and terms are not needed
+		d.deletes, d.Obj, d.Terms = nil, nil, nil // a kept delete needs no object and no terms
 		deletes = append(deletes, &d)             // before has only this successor, so its slice may grow
 	}
 	x.deletes = append(deletes, x.deletes...)
 }
 
-// dropCommitted removes the deletes with an Order up to committed: they are in the file.
+// dropCommitted removes the deletes with an Order up to committed, which the file has.
 func (x *Write) dropCommitted(committed uint64) {
 	x.deletes = slices.Clone(x.deletes[countUpTo(x.deletes, committed):]) // readers may hold the old slice
 }

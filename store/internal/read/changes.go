@@ -56,7 +56,6 @@ func (r *Reader) ChangesSince(ctx context.Context, after uint64, whole bool) (co
 	})
 }
 
-// date sets the commit times of the changes in the page.
 func (p *changesPage) date(b *bolt.Bucket) error {
 	log, err := changelog.Open(b, p.r.Name, p.state.Log)
 	if err != nil {
@@ -93,8 +92,8 @@ func (r *Reader) OffsetAt(ctx context.Context, at time.Time, newest int) (after 
 	return after, from, err
 }
 
-// OldestChange returns a page with the oldest change of a key among the numbers from to upTo, with its Object. If there
-// is no such change, the page is empty and its End is 0.
+// OldestChange returns a page with the oldest change of a key among the numbers from to upTo, with its Object. Without
+// such a change, the page is empty and its End is 0.
 func (r *Reader) OldestChange(ctx context.Context, key string, from, upTo uint64) (consumer.Page, error) {
 	return r.changes(ctx, func(b *bolt.Bucket, p *changesPage) error {
 		log, err := changelog.Open(b, r.Name, p.state.Log)
@@ -110,7 +109,6 @@ func (r *Reader) OldestChange(ctx context.Context, key string, from, upTo uint64
 	})
 }
 
-// Cursors returns the cursors, sorted by name.
 func (r *Reader) Cursors(ctx context.Context) (infos []consumer.Info, err error) {
 	err = r.View(ctx, func(b *bolt.Bucket) error {
 		st, err := state.Get(b, r.Name)
@@ -150,13 +148,12 @@ func keptBy(log changelog.State) consumer.Kept {
 	return k
 }
 
-// changesPage is a page of changes that is being read.
 type changesPage struct {
 	consumer.Page
 	r     *Reader
 	state state.State
 	found []rawChange
-	size  int // size of the payloads in found, in bytes
+	size  int // payload bytes in found
 }
 
 // rawChange is an undecoded change that has been copied out of its transaction.
@@ -187,7 +184,6 @@ func (r *Reader) changes(
 	return p.Page, nil
 }
 
-// readAfter reads a page of the changes after an offset of the changelog.
 func (p *changesPage) readAfter(b *bolt.Bucket, after uint64, whole bool) error {
 	log, err := changelog.Open(b, p.r.Name, p.state.Log)
 	if err != nil {
@@ -203,8 +199,8 @@ func (p *changesPage) readAfter(b *bolt.Bucket, after uint64, whole bool) error 
 	return err
 }
 
-// readObjects reads a page of the objects after a key that have not changed after upTo. It returns the last key, and
-// whether more objects follow; "" at the end.
+// readObjects reads a page of the objects after a key that have not changed after upTo. It returns the last key, or ""
+// at the end, and whether more objects follow.
 func (p *changesPage) readObjects(
 	b *bolt.Bucket, after string, upTo uint64, whole bool,
 ) (end string, more bool, err error) {
@@ -234,12 +230,12 @@ func (p *changesPage) add(b *bolt.Bucket, c changelog.Change, whole bool) (err e
 	if whole {
 		raw.body, err = changeBody(p.r, b, c)
 	}
-	raw.Head, raw.Payload = nil, nil // they are memory of the transaction, which ends
+	raw.Head, raw.Payload = nil, nil // memory of the transaction, which ends
 	p.found, p.size = append(p.found, raw), p.size+raw.body.Size
 	return err
 }
 
-// changeBody returns a copy of the body of a change. Its Encoding is "" if a newer program has written the record.
+// changeBody returns a copy of the payload of a change. Encoding is "" if a newer program wrote the record.
 func changeBody(r *Reader, b *bolt.Bucket, c changelog.Change) (body.Body, error) {
 	if c.Gone {
 		payload, err := r.Coder.Payload(format.BucketTombstones, c.RecordKey, c.Header, c.Payload)

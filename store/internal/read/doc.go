@@ -2,6 +2,6 @@
 // state after some batch. A Reader gets, lists, selects and pages through objects. If the objects are in memory
 // (internal/resident), the caller reads them there.
 //
-// When a method returns, and while user code runs, no transaction is open. Damage causes an error that wraps
+// No transaction is open when a method returns, and while user code runs. Damage causes an error that wraps
 // entry.ErrDamaged; objects are never missing silently.
 package read

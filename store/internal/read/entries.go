@@ -65,7 +65,6 @@ func (c *count) add(r *Reader, b *bolt.Bucket, records int, last bool) error {
 	return r.Counted(c.records, st.Objects)
 }
 
-// Entry returns the committed record with this key, and whether it exists.
 func (r *Reader) Entry(ctx context.Context, key string) (e entry.Entry, found bool, err error) {
 	var one rawStored
 	err = r.View(ctx, func(b *bolt.Bucket) error {
@@ -85,8 +84,7 @@ func (r *Reader) Entry(ctx context.Context, key string) (e entry.Entry, found bo
 	return e, err == nil, err
 }
 
-// EntriesOf returns the committed records with these keys from one snapshot. It skips records that do not exist or
-// cannot be read.
+// EntriesOf returns the committed records with these keys from one snapshot. It skips missing and unreadable records.
 func (r *Reader) EntriesOf(ctx context.Context, keys []string) (found []entry.Entry, err error) {
 	if len(keys) == 0 {
 		return nil, nil
@@ -116,10 +114,9 @@ func (r *Reader) EntriesOf(ctx context.Context, keys []string) (found []entry.En
 type rawStored struct {
 	Record
 	err     error
-	written *entry.Entry // write of the memtable, which replaces the record; nil if there is none
+	written *entry.Entry // write of the memtable that replaces the record, or nil
 }
 
-// size returns the uncompressed size of the payload.
 func (one rawStored) size() int {
 	if one.written != nil {
 		return len(one.written.Payload)
@@ -146,7 +143,7 @@ func (r *Reader) entryPage(ctx context.Context, after string, all *count) (page 
 	return page, more, err
 }
 
-// copyStored copies a record out of its transaction. It calls clone to copy the payload.
+// copyStored copies a record out of its transaction, the payload with clone.
 func (r *Reader) copyStored(objects *bolt.Bucket, k, data []byte, clone func([]byte) []byte) (one rawStored) {
 	key := string(k)
 	if len(k) > entry.MaxKey {

@@ -40,7 +40,6 @@ type arena struct {
 	lacks  int     // bytes of the current page that did not fit into the memory
 }
 
-// clone copies data, into the arena if it fits.
 func (a *arena) clone(data []byte) []byte {
 	from := len(a.used)
 	if from+len(data) > cap(a.used) {
@@ -51,7 +50,6 @@ func (a *arena) clone(data []byte) []byte {
 	return a.used[from:len(a.used):len(a.used)]
 }
 
-// grow enlarges the memory if the payloads of the previous page did not fit.
 func (a *arena) grow() {
 	if a.lacks > 0 {
 		*a.memory = make([]byte, 0, (len(a.used)+a.lacks)*5/4)

@@ -50,7 +50,7 @@ func (r *Reader) filed(objects *bolt.Bucket, name, key string, over *Captured) (
 	return r.Coder.ObjectOf(objects, key, s.Header, s.Payload)
 }
 
-// buildRecords is the maximum number of records in an IndexPage, since they are written in one transaction.
+// buildRecords is the maximum number of records in an IndexPage, since one transaction writes them.
 const buildRecords = 1000
 
 // IndexPage reads the records after the key after in one transaction, up to buildRecords or PageBytes, and then decodes

@@ -11,8 +11,8 @@ import (
 	"github.com/larder-dev/larder/store/internal/resident"
 )
 
-// Load reads every object of the file into the table a, except objects that were written since a was made. It holds the
-// lock front while it puts a page into a, because front is also held when the index functions are replaced.
+// Load reads every object of the file into the table a, except objects that were written since a was made. It locks
+// front while it puts a page into a, because front is also held when the index functions are replaced.
 func (r *Reader) Load(ctx context.Context, a *resident.All, sets *atomic.Pointer[index.Set], front sync.Locker) error {
 	l := loader{Reader: r, a: a, sets: sets, front: front}
 	for after, more := "", true; more; {
@@ -37,7 +37,6 @@ func (r *Reader) Load(ctx context.Context, a *resident.All, sets *atomic.Pointer
 	return nil
 }
 
-// loader loads the objects of a collection from the file into the table a.
 type loader struct {
 	*Reader
 	a     *resident.All
@@ -45,7 +44,7 @@ type loader struct {
 	front sync.Locker
 }
 
-// decodeUnwritten decodes the records one by one. It skips an undecodable record if its key has been written since the
+// decodeUnwritten decodes the records one by one. It skips an undecodable record whose key has been written since the
 // load began.
 func (l loader) decodeUnwritten(all []Record) (records []Record, objs []runtime.Object, err error) {
 	for _, record := range all {

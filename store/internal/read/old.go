@@ -17,8 +17,8 @@ import (
 
 // Old is a copy of the file's record under a key, before a write of the key replaces it.
 type Old struct {
-	Record // Obj is set by DecodeOld
-	// Found is false if the file has no record; the other fields are zero then.
+	Record // DecodeOld sets Obj
+	// Found is false without a record; the other fields are zero then.
 	Found bool
 	// unreadable is true if this program cannot decode the record. Then no reader has seen its object.
 	unreadable bool
@@ -39,8 +39,8 @@ func (r *Reader) CopyOld(objects *bolt.Bucket, key string) (o Old, err error) {
 	return o, err
 }
 
-// DecodeOld sets the objects of the copied records. It decodes the records for which now returns true, on all cores;
-// the other objects are decoded on demand. The object of an undecodable record stays nil.
+// DecodeOld sets the objects of the copied records. It decodes the records for which now returns true, on all cores,
+// and the other objects on demand. The object of an undecodable record stays nil.
 func (r *Reader) DecodeOld(all []Old, now func(i int) bool) {
 	cost := 0
 	for i, o := range all {
@@ -63,7 +63,6 @@ func (r *Reader) DecodeOld(all []Old, now func(i int) bool) {
 	})
 }
 
-// undecoded returns the object of a record as an entry.Undecoded, which decodes it on demand.
 func (r *Reader) undecoded(record Record) *entry.Undecoded {
 	var m metav1.ObjectMeta
 	m.Namespace, m.Name, _ = cache.SplitMetaNamespaceKey(record.Key)

@@ -29,7 +29,6 @@ type Record struct {
 	Obj           runtime.Object // object from the memtable, perhaps undecoded; nil for a record of the file
 }
 
-// Page is a run of objects in key order.
 type Page struct {
 	Keys []string
 	Objs []runtime.Object
@@ -38,7 +37,6 @@ type Page struct {
 	Err  error
 }
 
-// Iterate calls fn for each object whose key follows after; see store.Interface.
 func (r *Reader) Iterate(ctx context.Context, after string, fn func(key string, obj runtime.Object) error) error {
 	return IteratePages(ctx, after, r.Page, fn)
 }
@@ -112,7 +110,7 @@ func (r *Reader) CopyRecord(objects *bolt.Bucket, key string, data []byte, x *me
 	return r.cloneRecord(objects, key, data, slices.Clone)
 }
 
-// cloneRecord copies a record out of its transaction. It calls clone to copy the payload.
+// cloneRecord copies a record out of its transaction, the payload with clone.
 func (r *Reader) cloneRecord(
 	objects *bolt.Bucket, key string, data []byte, clone func([]byte) []byte,
 ) (Record, error) {
@@ -160,7 +158,6 @@ func (r *Reader) DecodeRecords(records []Record) ([]runtime.Object, error) {
 	return objs, nil
 }
 
-// decode returns the decoded object of a copied record.
 func (r *Reader) decode(record Record) (runtime.Object, error) {
 	if record.Obj != nil {
 		return memtable.Decoded(record.Key, record.Obj)

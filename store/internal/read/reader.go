@@ -29,10 +29,9 @@ type Reader struct {
 	Memtable *memtable.Table[state.Covers]
 	// CustomKeys is true if keys may have another form than namespace/name.
 	CustomKeys bool
-	Coder      *body.Coder // opens the bodies of records, and seals them
+	Coder      *body.Coder // opens and seals the payloads of records
 }
 
-// View calls fn with the collection's bucket in a read transaction.
 func (r *Reader) View(ctx context.Context, fn func(b *bolt.Bucket) error) error {
 	return r.File.View(ctx, func(tx *bolt.Tx) error {
 		b, err := state.Bucket(tx, r.Name)
@@ -54,7 +53,6 @@ func (r *Reader) ViewObjects(ctx context.Context, fn func(objects *bolt.Bucket, 
 	})
 }
 
-// Objects returns the objects bucket in the collection's bucket.
 func (r *Reader) Objects(b *bolt.Bucket) (*bolt.Bucket, error) {
 	objects := b.Bucket(format.BucketObjects)
 	if objects == nil {
@@ -63,7 +61,6 @@ func (r *Reader) Objects(b *bolt.Bucket) (*bolt.Bucket, error) {
 	return objects, nil
 }
 
-// Info returns the collection's Info.
 func (r *Reader) Info(ctx context.Context) (entry.Info, error) {
 	var s state.State
 	err := r.viewCaptured(ctx, r.Memtable.CaptureInfo, func(b *bolt.Bucket, over *Captured) (err error) {
@@ -77,7 +74,7 @@ func (r *Reader) Info(ctx context.Context) (entry.Info, error) {
 	return s.Info, err
 }
 
-// Get returns the object with this key, or nil if there is none.
+// Get returns the object with this key, or nil.
 func (r *Reader) Get(ctx context.Context, key string) (runtime.Object, error) {
 	if r.Memtable != nil {
 		if x := r.Memtable.Get(key); x != nil {
@@ -101,9 +98,10 @@ func (r *Reader) Get(ctx context.Context, key string) (runtime.Object, error) {
 	return obj, nil
 }
 
-// scanAll calls fn with every record of the file, or with the memtable's write that replaces it, in key order and in
-// one transaction. After an error of fn it continues, and returns the first error at the end. It fails if the number of
-// records is not the one in the collection's info, since bbolt does not notice a damaged number of elements in a leaf.
+// scanAll calls fn with every record of the file, or with the memtable's write that replaces the record, in key order
+// and in one transaction. After an error of fn it continues, and returns the first error at the end. It fails if the
+// number of records is not the one in the collection's info, since bbolt does not notice a damaged number of elements
+// in a leaf.
 func (r *Reader) scanAll(
 	ctx context.Context, fn func(objects *bolt.Bucket, key string, data []byte, x *memtable.Write) error,
 ) error {
@@ -127,7 +125,7 @@ func (r *Reader) scanAll(
 	})
 }
 
-// Counted returns an error if n, the number of records that were read, is not objects, the number in the collection's
+// Counted returns an error if n, the number of records that were read, differs from the number in the collection's
 // info.
 func (r *Reader) Counted(n, objects int) error {
 	if n == objects {
@@ -136,7 +134,6 @@ func (r *Reader) Counted(n, objects int) error {
 	return fmt.Errorf("collection %s has %d objects, and %d are found: %w", r.Name, objects, n, entry.ErrDamaged)
 }
 
-// List returns every object, in key order.
 func (r *Reader) List(ctx context.Context) ([]runtime.Object, error) {
 	objs := []runtime.Object{}
 	err := r.scanAll(ctx, func(objects *bolt.Bucket, key string, data []byte, x *memtable.Write) error {
@@ -149,8 +146,7 @@ func (r *Reader) List(ctx context.Context) ([]runtime.Object, error) {
 	return objs, err
 }
 
-// scanned returns the object that a scan has found: the object of the write x, or the one decoded from the record data
-// if x is nil.
+// scanned returns the object of the write x, or the object decoded from the record data if x is nil.
 func (r *Reader) scanned(objects *bolt.Bucket, key string, data []byte, x *memtable.Write) (runtime.Object, error) {
 	if x != nil {
 		return x.Decoded()
@@ -158,7 +154,6 @@ func (r *Reader) scanned(objects *bolt.Bucket, key string, data []byte, x *memta
 	return r.Coder.Object(objects, key, data)
 }
 
-// Keys returns every key, sorted.
 func (r *Reader) Keys(ctx context.Context) ([]string, error) {
 	keys := []string{}
 	err := r.scanAll(ctx, func(_ *bolt.Bucket, key string, _ []byte, _ *memtable.Write) error {

@@ -15,12 +15,11 @@ import (
 	"github.com/larder-dev/larder/store/internal/state"
 )
 
-// recalledChanges is the maximum number of latest changes that Recall reads.
 const recalledChanges = 20_000
 
-// Recall returns the latest changes in the file's changelog for an in-memory history of changes, at most about bound
-// bytes, and none from before the last list. floor is the oldest resourceVersion from which the changes continue; 0 if
-// unknown.
+// Recall returns the latest changes in the file's changelog for an in-memory history of changes, at most
+// recalledChanges, about bound bytes, and none from before the last list. floor is the oldest resourceVersion from
+// which the changes continue; 0 if unknown.
 func (r *Reader) Recall(ctx context.Context, bound int) (changes []*history.Event, floor uint64, err error) {
 	err = r.View(ctx, func(b *bolt.Bucket) error {
 		st, err := state.Get(b, r.Name)
@@ -42,8 +41,8 @@ func (r *Reader) Recall(ctx context.Context, bound int) (changes []*history.Even
 		if last := st.Log.Last(); last > recalledChanges {
 			from = max(from, last-recalledChanges)
 		}
-		// known is true if floor is the resourceVersion at from. Otherwise the first change is dropped, and floor
-		// becomes its resourceVersion.
+		// If known is true, floor is the resourceVersion at from. Otherwise the first change is dropped, and floor becomes
+		// its resourceVersion.
 		known := from == st.Log.ListedSeq
 		size := 0
 		_, err = log.Read(from, func(c changelog.Change) (bool, error) {
@@ -80,7 +79,6 @@ func (r *Reader) Recall(ctx context.Context, bound int) (changes []*history.Even
 	return changes, floor, err
 }
 
-// recalled returns a change from the file's changelog as an event of the in-memory history.
 func recalled(c changelog.Change, b body.Body) *history.Event {
 	e := &history.Event{Key: c.Key, Deleted: c.Gone, Recalled: true}
 	e.RV, _ = strconv.ParseUint(c.RV, 10, 64)

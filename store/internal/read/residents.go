@@ -16,31 +16,25 @@ import (
 // Each call sees one snapshot of the objects.
 type Residents struct {
 	Table *resident.Table
-	// Set holds the index functions of the collection.
-	Set *atomic.Pointer[index.Set]
+	Set   *atomic.Pointer[index.Set]
 	// CustomKeys is true if keys may have another form than namespace/name.
 	CustomKeys bool
 }
 
-// Get returns the object with this key, or nil if there is none.
 func (r Residents) Get(ctx context.Context, key string) (runtime.Object, error) {
 	return r.Table.Get(key), ctx.Err()
 }
 
-// Keys returns every key, sorted.
 func (r Residents) Keys(ctx context.Context) ([]string, error) { return r.Table.Keys(), ctx.Err() }
 
-// List returns every object, in key order.
 func (r Residents) List(ctx context.Context) ([]runtime.Object, error) {
 	return r.Table.List(), ctx.Err()
 }
 
-// Iterate calls fn for each object whose key follows after; see store.Interface.
 func (r Residents) Iterate(ctx context.Context, after string, fn func(key string, obj runtime.Object) error) error {
 	return IteratePages(ctx, after, r.Page, fn)
 }
 
-// Page returns the first objects whose keys follow after, in key order, at most PageObjects of them.
 func (r Residents) Page(_ context.Context, after string) (p Page) {
 	p.Keys, p.Objs, p.More = r.Table.Page(after, PageObjects)
 	if p.More {
@@ -49,7 +43,6 @@ func (r Residents) Page(_ context.Context, after string) (p Page) {
 	return p
 }
 
-// Refs returns the identities of the objects whose keys follow after; see store.Interface.
 func (r Residents) Refs(ctx context.Context, after string, limit int) (refs []entry.ObjectRef, err error) {
 	r.Table.Each(after, func(key string, now *resident.State) bool {
 		refs = append(refs, entry.ObjectRef{Key: key, UID: now.UID, ResourceVersion: now.RV})
@@ -58,7 +51,6 @@ func (r Residents) Refs(ctx context.Context, after string, limit int) (refs []en
 	return refs, ctx.Err()
 }
 
-// ByIndex returns the objects that have one of the values in the named index, each once.
 func (r Residents) ByIndex(ctx context.Context, index string, values ...string) ([]runtime.Object, error) {
 	if _, err := r.Set.Load().Find(index); err != nil {
 		return nil, err
@@ -66,7 +58,6 @@ func (r Residents) ByIndex(ctx context.Context, index string, values ...string) 
 	return r.Table.ByValues(index, values), ctx.Err()
 }
 
-// IndexKeys returns the keys of the objects that have the value in the named index.
 func (r Residents) IndexKeys(ctx context.Context, index, value string) ([]string, error) {
 	if _, err := r.Set.Load().Find(index); err != nil {
 		return nil, err
@@ -74,7 +65,6 @@ func (r Residents) IndexKeys(ctx context.Context, index, value string) ([]string
 	return r.Table.IndexKeys(index, value), ctx.Err()
 }
 
-// IndexValues returns every value in the named index, sorted.
 func (r Residents) IndexValues(ctx context.Context, index string) ([]string, error) {
 	if _, err := r.Set.Load().Find(index); err != nil {
 		return nil, err
@@ -82,7 +72,6 @@ func (r Residents) IndexValues(ctx context.Context, index string) ([]string, err
 	return r.Table.IndexValues(index), ctx.Err()
 }
 
-// Select returns the objects that q selects, in key order; see store.Interface.
 func (r Residents) Select(ctx context.Context, q query.Query) ([]runtime.Object, error) {
 	objs := []runtime.Object{}
 	err := r.Each(ctx, q, func(_ string, obj runtime.Object) error {

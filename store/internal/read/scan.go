@@ -10,11 +10,10 @@ import (
 	"github.com/larder-dev/larder/store/internal/state"
 )
 
-// Captured is a snapshot of a collection's memtable.
 type Captured = memtable.View[state.Covers]
 
 // ViewMerged calls fn with the collection's bucket and a View of the memtable. Together they are the state after some
-// batch. want is the index look-up for which the View is captured; nil if there is none.
+// batch. want is an index look-up for which the View is captured, or nil.
 func (r *Reader) ViewMerged(
 	ctx context.Context, want *memtable.Lookup, fn func(b *bolt.Bucket, over *Captured) error,
 ) error {
@@ -48,7 +47,7 @@ func (r *Reader) viewCaptured(
 // MergedScan reads the objects of a collection in key order. A write in the memtable replaces the record in the file.
 type MergedScan struct {
 	file    *boltfile.Scan
-	records int    // number of records of the file that were read, including replaced ones
+	records int    // number of records read from the file, including replaced ones
 	k, v    []byte // next key and record of the file; nil at its end
 	over    *Captured
 	pending []*memtable.Write // next writes of the memtable, at most aheadWrites
@@ -80,8 +79,8 @@ func (s *MergedScan) ahead(after string) {
 	s.all = len(s.pending) < aheadWrites
 }
 
-// Next returns the next key with its record, or with its write if it is in the memtable. ok is false at the end; then
-// Err returns an error if damage has ended the scan.
+// Next returns the next key with its record, or with its write in the memtable. ok is false at the end; then Err
+// returns an error if damage has ended the scan.
 func (s *MergedScan) Next() (key string, data []byte, x *memtable.Write, ok bool) {
 	for {
 		switch {
@@ -105,11 +104,9 @@ func (s *MergedScan) Next() (key string, data []byte, x *memtable.Write, ok bool
 	}
 }
 
-// advance reads the next record of the file.
 func (s *MergedScan) advance() {
 	s.records++
 	s.k, s.v = s.file.Next()
 }
 
-// Err returns the error of damage that has ended the scan, or nil.
 func (s *MergedScan) Err() error { return s.file.Err }

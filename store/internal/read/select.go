@@ -18,7 +18,6 @@ import (
 // It keeps transactions short: a long transaction keeps replaced pages from being reused.
 const eachScan = 32 << 20
 
-// Select returns the objects that q selects, in key order; see store.Interface.
 func (r *Reader) Select(ctx context.Context, q query.Query) ([]runtime.Object, error) {
 	m := q.Matcher(!r.CustomKeys)
 	objs := []runtime.Object{}
@@ -46,7 +45,6 @@ func (r *Reader) Select(ctx context.Context, q query.Query) ([]runtime.Object, e
 	return objs, err
 }
 
-// Each calls fn for each object that q selects, in key order; see store.Interface.
 func (r *Reader) Each(ctx context.Context, q query.Query, fn func(key string, obj runtime.Object) error) error {
 	m, n := q.Matcher(!r.CustomKeys), 0
 	return IteratePages(ctx, q.After, func(ctx context.Context, after string) Page {
@@ -113,8 +111,8 @@ func (s *selecting) next() (key string, obj runtime.Object, err error) {
 		return "", nil, nil
 	}
 	if !strings.HasPrefix(key, s.m.Prefix) {
-		// This key ends the range. If it does so only because of a flipped bit, the next key is out of order. The scan
-		// has read that key already, and scan.Err returns an error. Objects must not be missing silently.
+		// This key ends the range. If it does so only because of a flipped bit, the next key is out of order. The scan has
+		// read that key already, and scan.Err returns an error. Objects must not be missing silently.
 		return "", nil, nil
 	}
 	if x != nil {
@@ -158,7 +156,6 @@ func (s *selecting) body(key string, data []byte) (body.Body, error) {
 	return b, err
 }
 
-// matched returns obj if it is selected, and otherwise nil.
 func (s *selecting) matched(key string, obj runtime.Object) (string, runtime.Object, error) {
 	match, err := s.m.Object(obj)
 	if err != nil {

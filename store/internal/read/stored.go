@@ -14,12 +14,11 @@ import (
 // Stored is the file's record under a key. It is valid until the transaction ends.
 type Stored struct {
 	format.Header
-	Found   bool         // false if the file has no record; the other fields are zero then
-	Payload []byte       // payload of the record; memory of the transaction
+	Found   bool         // false without a record; the other fields are zero then
+	Payload []byte       // memory of the transaction
 	Objects *bolt.Bucket // bucket of the record
 }
 
-// Stored returns the record under key. Found is false if there is none.
 func (r *Reader) Stored(objects *bolt.Bucket, key string) (Stored, error) {
 	data := objects.Get([]byte(key))
 	if data == nil {
@@ -37,7 +36,7 @@ func (r *Reader) Object(key string, s Stored) (runtime.Object, error) {
 	}
 	obj, err := r.Coder.ObjectOf(s.Objects, key, s.Header, s.Payload)
 	if err != nil && !errors.Is(err, entry.ErrDamaged) {
-		return nil, nil //nolint:nilerr // see above
+		return nil, nil //nolint:nilerr // no reader has seen an undecodable object
 	}
 	return obj, err
 }

@@ -7,29 +7,28 @@ import (
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
-// All is the Table, in memory, of a collection with a file. All objects of the file are loaded into it. Until the load
-// is done, reads use the file, and writes go to both.
+// All is the Table, in memory, of a collection with a file. All objects of the file are loaded into the Table. Until
+// the load is done, reads use the file, and writes go to both.
 //
 // Apply gets writes that readers of the file see already, or are about to see. The caller of Open blocks all writers
 // meanwhile, so that a reader that has read from the file does not then read an older state from the table.
 //
 // A load calls PutPage for each page of the file, then Open, and in any case End. If the load fails, or the file loses
-// objects, the caller makes another All and calls Replace on this one.
+// objects, the caller makes another All and calls Replace on the old one.
 type All struct {
 	*Table
-	// written has the keys that were written since the load began. Their records in the file may be older. It is nil
-	// after the load. Guarded by Table.mu.
+	// written has the keys that were written since the load began. Their records in the file may be older. It is nil after
+	// the load. Table.mu guards written.
 	written map[string]struct{}
-	failed  bool // true if the load has failed: the table is not used; guarded by Table.mu
+	failed  bool // true after a failed load, whose table is not used; guarded by Table.mu
 
 	open     atomic.Bool
 	read     chan struct{} // closed when all records have been read, while Open waits for a write to the disk
-	ended    chan struct{} // closed when the load has ended, successfully or not
-	err      error         // error of the load; nil if it succeeded; set before ended is closed
-	replaced chan struct{} // closed when a new All replaces this one
+	ended    chan struct{} // closed at the end of a successful or failed load
+	err      error         // error of the load, or nil; set before ended is closed
+	replaced chan struct{} // closed when a new All replaces this All
 }
 
-// NewAll returns an empty All whose objects are still to be loaded.
 func NewAll() *All {
 	return &All{Table: NewTable(), written: map[string]struct{}{},
 		read: make(chan struct{}), ended: make(chan struct{}), replaced: make(chan struct{})}
@@ -75,10 +74,10 @@ func (a *All) PutPage(keys []string, states []*State) {
 	}
 }
 
-// Read wakes callers of AwaitRead: all pages are in the table. Open was not called yet, because a writer is busy.
+// Read wakes callers of AwaitRead, when all pages are in the table and Open still waits for a writer.
 func (a *All) Read() { close(a.read) }
 
-// Open ends the use of the file by readers: from now on they read from the table.
+// Open makes readers use the table instead of the file.
 func (a *All) Open() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -86,7 +85,7 @@ func (a *All) Open() {
 	a.open.Store(true)
 }
 
-// Fail drops all objects after a failed load. Only End may be called after it.
+// Fail drops all objects after a failed load. Only End may be called after Fail.
 func (a *All) Fail() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -94,16 +93,16 @@ func (a *All) Fail() {
 	a.clearLocked()
 }
 
-// End ends the load and wakes waiters. err is the result of Err; nil if the load was cancelled.
+// End ends the load and wakes waiters. err is the result of Err; nil for a cancelled load.
 func (a *All) End(err error) {
 	a.err = err
 	close(a.ended)
 }
 
-// Replace wakes the callers of AwaitReplaced. Call it when another All has replaced a.
+// Replace wakes the callers of AwaitReplaced, when another All has replaced a.
 func (a *All) Replace() { close(a.replaced) }
 
-// Loading returns a channel that is closed when the load ends; nil if it has ended, or if a is nil.
+// Loading returns a channel that is closed at the end of the load. It returns nil after the load, or if a is nil.
 func (a *All) Loading() <-chan struct{} {
 	if a == nil {
 		return nil
@@ -116,7 +115,7 @@ func (a *All) Loading() <-chan struct{} {
 	}
 }
 
-// Err returns the error of the load from the file; nil if it succeeded. Call it after the load has ended.
+// Err returns the error of the load from the file, or nil. Call it after the load has ended.
 func (a *All) Err() error { return a.err }
 
 // AwaitRead waits until all pages are read, or the load or ctx has ended. It does not wait for Open. It returns the

@@ -13,7 +13,7 @@ const postingFew = 256
 // posting holds the entries with one value in an index, in key order.
 type posting struct {
 	few  []*row
-	many *btree.BTree[*row] // replaces the slice few if there are more than postingFew entries
+	many *btree.BTree[*row] // replaces the slice few for more than postingFew entries
 }
 
 func (p *posting) add(e *row) {
@@ -61,7 +61,6 @@ func (p *posting) len() int {
 	return len(p.few)
 }
 
-// each calls fn with the entries of the posting in key order. A nil posting has none.
 func (p *posting) each(fn func(e *row)) {
 	switch {
 	case p == nil:

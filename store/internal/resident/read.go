@@ -10,7 +10,6 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// Get returns the object of key, or nil.
 func (t *Table) Get(key string) runtime.Object {
 	t.mu.RLock()
 	obj := t.items[key].obj
@@ -42,14 +41,12 @@ func (t *Table) eachLocked(after string, fn func(e *row) bool) {
 	})
 }
 
-// Len returns the number of objects.
 func (t *Table) Len() int {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return len(t.items)
 }
 
-// List returns every object, in key order.
 func (t *Table) List() []runtime.Object {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -61,7 +58,6 @@ func (t *Table) List() []runtime.Object {
 	return objs
 }
 
-// Keys returns every key, sorted.
 func (t *Table) Keys() []string {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -101,7 +97,7 @@ func (t *Table) Between(after, prefix string) (keys []string, objs []runtime.Obj
 	return keys, objs
 }
 
-// ByValues returns the objects that have one of the values in the index, each once.
+// ByValues returns the objects that have one of the values in the index, each object once.
 func (t *Table) ByValues(index string, values []string) []runtime.Object {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -123,7 +119,6 @@ func (t *Table) ByValues(index string, values []string) []runtime.Object {
 	return objs
 }
 
-// IndexKeys returns the keys with the value in the index, sorted.
 func (t *Table) IndexKeys(index, value string) []string {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -133,7 +128,6 @@ func (t *Table) IndexKeys(index, value string) []string {
 	return keys
 }
 
-// IndexValues returns the values in the index, sorted.
 func (t *Table) IndexValues(index string) []string {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -143,9 +137,9 @@ func (t *Table) IndexValues(index string) []string {
 }
 
 // ClearDiffering compares refs, a page of the file's references, with the table. It clears the UID and resourceVersion
-// of each reference whose object differs or is missing in the table. It adds such cleared references for objects that
-// only the table has. refs are the references after the key after, sorted by key, at most limit; the result has the
-// same form.
+// of each reference whose object differs or is missing in the table. It adds cleared references for objects that only
+// the table has. refs are the references after the key after, sorted by key, at most limit; the result has the same
+// form.
 func (t *Table) ClearDiffering(refs []entry.ObjectRef, after string, limit int) []entry.ObjectRef {
 	var out []entry.ObjectRef
 	t.Each(after, func(key string, s *State) bool {

@@ -28,11 +28,11 @@ type item struct {
 }
 
 // row is the table's entry of one key. Successive states of the object use the same row, so an update with unchanged
-// index terms touches no index. now and obj are guarded by Table.mu.
+// index terms touches no index. Table.mu guards now and obj.
 type row struct {
 	key string
 	now *State
-	obj runtime.Object // object of the current state, now.Obj: a List then needs one memory access less per object
+	obj runtime.Object // now.Obj: a List then needs one memory access less per object
 }
 
 // State is an object in the table at one resourceVersion, with its index terms. It is immutable.
@@ -46,14 +46,12 @@ func (s *State) is(ref entry.ObjectRef) bool { return s.UID == ref.UID && s.RV =
 
 const tableDegree = 32
 
-// NewTable returns an empty table.
 func NewTable() *Table {
 	t := &Table{}
 	t.clearLocked()
 	return t
 }
 
-// clearLocked drops all objects.
 func (t *Table) clearLocked() {
 	t.items, t.order, t.indexes = map[string]item{}, btree.New(tableDegree, byKey), map[string]map[string]*posting{}
 }

@@ -21,7 +21,6 @@ func write(key, value string) *memtable.Write {
 		Obj: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: value}}, Terms: map[string][]string{"value": {value}}}
 }
 
-// TestTableModel checks that a resident table behaves like an ordered map with an index, after small and large batches.
 func TestTableModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

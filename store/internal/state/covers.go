@@ -6,9 +6,9 @@ import "github.com/larder-dev/larder/entry"
 // and further fields that only the commit uses.
 type Covers struct {
 	entry.Info
-	EndedList *EndedList // the last list that has ended since the last commit; nil if there is none
-	// Timeline is the number of the timeline of the collection's history, and Oldest the oldest resourceVersion from
-	// which it can be followed; see history.Window.Timeline. They are zero without a history.
+	EndedList *EndedList // the last list that has ended since the last commit, or nil
+	// Timeline is the number of the timeline of the collection's history, and Oldest the oldest resourceVersion from which
+	// a watch can follow it; see history.Window.Timeline. They are zero without a history.
 	Timeline uint64
 	Oldest   string
 }

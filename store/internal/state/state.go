@@ -20,12 +20,12 @@ var ErrNone = errors.New("no such collection in the store")
 type State struct {
 	entry.Info
 	Indexes map[string]format.IndexState
-	// Dictionary is the id of the dictionary that last compressed new records; 0 if there was none.
+	// Dictionary is the id of the dictionary that last compressed new records; 0 means none.
 	Dictionary uint64
 	Log        changelog.State // has the current NextSeq; Info.NextSeq is the value when the state was read
 }
 
-// Get reads the state of the collection with bucket b. Errors contain name, the collection's name.
+// Get reads the state of the collection with bucket b. Errors contain the collection's name.
 func Get(b *bolt.Bucket, name string) (State, error) {
 	data := b.Get(format.KeyInfo)
 	if data == nil {
@@ -38,7 +38,6 @@ func Get(b *bolt.Bucket, name string) (State, error) {
 	return stateOf(&r), nil
 }
 
-// All returns the state of every collection in the file.
 func All(tx *bolt.Tx) (states []State, err error) {
 	root := tx.Bucket(format.BucketLarder)
 	if root == nil {
@@ -52,7 +51,6 @@ func All(tx *bolt.Tx) (states []State, err error) {
 	return states, err
 }
 
-// Find returns the bucket and the state of a collection.
 func Find(tx *bolt.Tx, name string) (*bolt.Bucket, State, error) {
 	b, err := Bucket(tx, name)
 	if err != nil {
@@ -74,7 +72,6 @@ func Update(tx *bolt.Tx, name string, fn func(b *bolt.Bucket, st *State) error) 
 	return Put(b, name, st)
 }
 
-// Put writes the state of the collection with bucket b. Get reads it.
 func Put(b *bolt.Bucket, name string, s State) error {
 	data, err := format.AppendInfo(nil, name, newInfoRecord(s))
 	if err != nil {
@@ -166,7 +163,6 @@ func leftOutFrom(records []format.LeftOut) (all []entry.LeftOut) {
 	return all
 }
 
-// Bucket returns the bucket of the collection with this name. It fails with ErrNone if there is none.
 func Bucket(tx *bolt.Tx, name string) (*bolt.Bucket, error) {
 	if root := tx.Bucket(format.BucketLarder); root != nil {
 		if b := root.Bucket([]byte(name)); b != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/larder-dev/larder/store/internal/state"
 )
 
-// Create creates a collection with the state st, unless the file has one with this name already.
+// Create creates a collection with the state st. It does nothing if the file has the collection.
 func Create(tx *bolt.Tx, name string, st state.State) error {
 	root, err := tx.CreateBucketIfNotExists(format.BucketLarder)
 	if err != nil || root.Bucket([]byte(name)) != nil {
@@ -28,7 +28,6 @@ func Create(tx *bolt.Tx, name string, st state.State) error {
 	return state.Put(b, name, st)
 }
 
-// Buckets creates the missing buckets of a collection with the state st in b.
 func Buckets(b *bolt.Bucket, st state.State) error {
 	if _, err := b.CreateBucketIfNotExists(format.BucketObjects); err != nil {
 		return err

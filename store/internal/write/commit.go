@@ -54,7 +54,7 @@ func (w *Writer) Commit(snap *memtable.Snapshot[state.Covers], losses int) (curs
 }
 
 // stillStored returns the references whose objects are stored in the referenced state. A rebuild may have lost objects
-// since the references were recorded.
+// since.
 func (w *Writer) stillStored(refs []entry.ObjectRef) (have []entry.ObjectRef, err error) {
 	for _, ref := range refs {
 		now, err := w.get(ref.Key)
@@ -68,8 +68,8 @@ func (w *Writer) stillStored(refs []entry.ObjectRef) (have []entry.ObjectRef, er
 	return have, nil
 }
 
-// breakHistory records that the changes in the changelog do not lead from earlier states to the state being committed.
-// A watch can continue from the new resourceVersion, unless a reader may have received another state with that
+// breakHistory notes in the changelog that its changes do not lead from earlier states to the state being committed. A
+// watch can continue from the new resourceVersion, unless a reader may have received another state with that
 // resourceVersion. before is the previous resourceVersion of the file.
 func (w *Writer) breakHistory(before string, snap *memtable.Snapshot[state.Covers]) {
 	from := w.State.ResourceVersion
@@ -112,7 +112,7 @@ func (w *Writer) cover(now state.Covers, losses int) {
 }
 
 // Reindex replaces the terms of a record in the named indexes with its Renewed terms, which an index build has
-// computed. In a sealed collection the record is sealed again. The record keeps its Seq, since the object has not
+// computed. In a sealed collection the new record is sealed. The record keeps its Seq, since the object has not
 // changed. Reindex does nothing if the object has changed since the record was read.
 func (w *Writer) Reindex(record index.Record, names []string) error {
 	old, err := w.get(record.Key)

@@ -5,8 +5,7 @@ import (
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
-// Compress compresses the payloads of the writes that are not compressed yet, if that makes them shorter. It does
-// nothing if c is nil.
+// Compress compresses the uncompressed payloads of writes, if that makes them shorter. It does nothing if c is nil.
 func Compress(c *compress.Compressor, writes []*memtable.Write) {
 	if c == nil {
 		return

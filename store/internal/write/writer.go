@@ -19,14 +19,13 @@ import (
 	"github.com/larder-dev/larder/store/internal/state"
 )
 
-// Target describes the collection that a Writer writes.
 type Target struct {
 	Read       *read.Reader
-	Compressor *compress.Compressor // compressor of new records; nil if they are not compressed
+	Compressor *compress.Compressor // compressor of new records, or nil
 	Cursors    *changelog.Cursors   // cursors of the durable handlers
-	Tombstones int                  // maximum number of tombstones (records of deletes) in the changelog
+	Tombstones int                  // maximum number of tombstones in the changelog
 	Now        func() boltfile.Times
-	// Watched is true if watches resume from the changelog. The changelog then also records objects that were added and
+	// Watched is true if watches resume from the changelog. The changelog then also has objects that were added and
 	// deleted within one commit, and the Since of each object.
 	Watched bool
 	// Recorded is the number of the timeline of the history that the changelog continues, if Watched is true.
@@ -43,10 +42,10 @@ type Writer struct {
 
 	bucket  *bolt.Bucket
 	objects *bolt.Bucket
-	dict    *compress.Dictionary // dictionary that this transaction has last found or stored in the file; nil if none
+	dict    *compress.Dictionary // dictionary that this transaction has last found or stored in the file, or nil
 }
 
-// Begin begins to write a collection in a transaction. It fails with state.ErrNone if the collection does not exist.
+// Begin begins to write a collection in a transaction. It fails with state.ErrNone for a missing collection.
 func Begin(tx *bolt.Tx, t Target) (*Writer, error) {
 	b, st, err := state.Find(tx, t.Read.Name)
 	if err != nil {
@@ -88,7 +87,6 @@ func (w *Writer) get(key string) (read.Stored, error) {
 	return w.Read.Stored(w.objects, key)
 }
 
-// put stores the object of x under its key, in place of the record old.
 func (w *Writer) put(x *memtable.Write, old read.Stored) error {
 	if old.Found && old.UID != x.UID {
 		if err := w.addTombstone(x.Key, old, nil); err != nil {
@@ -154,8 +152,8 @@ func (w *Writer) putRecord(key string, h format.Header, payload []byte) error {
 	return w.objects.Put([]byte(key), w.Read.Coder.Append(nil, format.BucketObjects, key, h, payload))
 }
 
-// remove deletes old, the record under key, and its index entries. x is the delete from the server, or nil if there is
-// no delete event.
+// remove deletes old, the record under key, and its index entries. x is the delete from the server, or nil without a
+// delete event.
 func (w *Writer) remove(key string, old read.Stored, x *memtable.Write) error {
 	w.State.Newest = intake.DropRef(w.State.Newest, key)
 	if !old.Found {
@@ -208,7 +206,6 @@ func (w *Writer) addTombstone(key string, old read.Stored, x *memtable.Write) er
 	return w.Log.AddTombstone(key, old.Seq, h, b.Payload)
 }
 
-// dropDictionaries removes the dictionaries that no record uses, except the compressor's current one.
 func (w *Writer) dropDictionaries() error {
 	needed, err := w.Read.Coder.Drop(w.bucket, w.objects, w.Compressor.Using())
 	if needed != nil && !needed[w.State.Dictionary] {
