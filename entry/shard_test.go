@@ -19,8 +19,8 @@ func withShard(selector string) Identity {
 	return id
 }
 
-// TestShardSelectorCanonical checks that selectors that differ only in spaces and quotes have one canonical form, which
-// the API server accepts.
+// TestShardSelectorCanonical checks that spellings of one selector that differ in spaces and quotes are one collection,
+// in the form that the API server accepts.
 func TestShardSelectorCanonical(t *testing.T) {
 	const (
 		lower = "shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000')"
@@ -48,7 +48,7 @@ func TestShardSelectorCanonical(t *testing.T) {
 	}
 }
 
-// digits matches a hash that the test writes with one digit for brevity.
+// digits matches a shortened hash of one digit, which the test extends to its full length.
 var digits = regexp.MustCompile(`'0x([0-9a-f])'`)
 
 func TestShardSelectorRefused(t *testing.T) {
@@ -85,15 +85,15 @@ func matches(t interface{ Fatal(...any) }, s sharding.Selector, o metav1.ObjectM
 	return ok
 }
 
-// TestShardSelectorKeepsItsMeaning checks that canonicalization is idempotent, and that the canonical form selects the
-// same objects as the given ranges.
+// TestShardSelectorKeepsItsMeaning checks that the canonical form is its own canonical form, and selects the same
+// objects as the given ranges.
 func TestShardSelectorKeepsItsMeaning(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		key := rapid.SampledFrom([]string{shardByUID, shardByNamespace}).Draw(t, "field")
 		var given []sharding.ShardRangeRequirement
 		for range rapid.IntRange(1, 5).Draw(t, "ranges") {
 			r := sharding.ShardRangeRequirement{Key: key}
-			// With only 16 bounds, random ranges often meet and overlap.
+			// A few bounds only, so that ranges meet and overlap.
 			start := rapid.IntRange(0, 15).Draw(t, "start")
 			r.Start = fmt.Sprintf("0x%x000000000000000", start)
 			r.End = hashesEnd

@@ -24,5 +24,6 @@
 //
 // # Shutdown
 //
-// [Queue.Close] fails every Push at once. Pop still returns the accepted deltas, and then fails. A consumer may ignore them. The queue has no goroutines.
+// [Queue.Close] fails every Push at once. Pop still returns the accepted deltas, and then fails. The queue has no
+// goroutines.
 package fifo
