@@ -58,8 +58,7 @@ func BenchmarkCodec(b *testing.B) {
 	})
 }
 
-// BenchmarkReference compares: the same pod with the generated protobuf methods alone, and with the serializers of
-// client-go's typed and dynamic clients.
+// BenchmarkReference measures generated protobuf methods, and client-go's serializers, for comparison with the codecs.
 func BenchmarkReference(b *testing.B) {
 	pod, u := sample.Pod(b)
 	b.Run("protobuf-generated", func(b *testing.B) { benchGenerated(b, pod) })

@@ -24,8 +24,7 @@ type Codec interface {
 	// Fingerprint changes whenever objects that an older build wrote may lack fields that this build knows. A changed
 	// fingerprint causes a relist (entry.Attributes.Schema). SentFingerprint is for payloads that an API server encoded.
 	Fingerprint() string
-	// Append encodes obj at the end of dst and returns the extended slice. Equal objects give equal bytes. On error Append
-	// returns dst.
+	// Append appends the encoded obj to dst, or returns dst with an error. Equal objects give equal bytes.
 	Append(dst []byte, obj runtime.Object) ([]byte, error)
 	// Decode returns a new object that shares no memory with data. The error wraps ErrDamaged if Append cannot have
 	// written data, and ErrIncompatible if data no longer fits the Go type.

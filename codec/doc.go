@@ -8,11 +8,7 @@
 //	payload, err := c.Append(nil, pod)
 //	obj, err := c.Decode(payload)
 //
-// Encoding preserves unstructured objects exactly (an int64 is not a float64, nil is not empty, unknown fields stay),
-// and typed objects as far as apiequality.Semantic distinguishes them. Equal objects give equal bytes in every build,
-// so callers compare bytes in place of objects.
-//
-// Decoding does not trust its input. The length of the data bounds all announced lengths, array sizes and the depth. An
-// error for unreadable data wraps entry.ErrDamaged or entry.ErrIncompatible, and quotes no content. A decoded object
-// shares no memory with its payload.
+// Equal objects give equal bytes in every build, so callers compare bytes in place of objects. Decoding does not trust
+// its input: the length of the data bounds all announced lengths, array sizes and the depth. Errors wrap
+// entry.ErrDamaged or entry.ErrIncompatible, and quote no content.
 package codec

@@ -120,8 +120,7 @@ func TestFingerprintsOfCodecs(t *testing.T) {
 	}
 }
 
-// TestFingerprintOfAnotherProcess checks that a second process, a run of this test binary, computes an equal
-// fingerprint.
+// TestFingerprintOfAnotherProcess checks that another process computes an equal fingerprint.
 func TestFingerprintOfAnotherProcess(t *testing.T) {
 	here := mustCodec(t, &corev1.Pod{}).Fingerprint()
 	if os.Getenv("LARDER_TEST_PRINT_FINGERPRINT") != "" {

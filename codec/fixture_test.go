@@ -30,8 +30,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// fewestFixtures is the number of kinds for which k8s.io/api v0.37 has fixtures. A test with fewer fixtures has read a
-// wrong directory.
+// fewestFixtures is the number of kinds in the fixtures of k8s.io/api v0.37.
 const fewestFixtures = 190
 
 func allKinds(t testing.TB) *runtime.Scheme {
@@ -78,8 +77,7 @@ func readFixture(t testing.TB, path string) []byte {
 	return data
 }
 
-// kindOf returns the kind in a fixture's file name, group.version.kind, because a watch event does not contain its
-// kind.
+// kindOf returns the kind in a fixture's file name, group.version.kind. A watch event does not contain its kind.
 func kindOf(path string) *schema.GroupVersionKind {
 	parts := strings.Split(filepath.Base(path), ".")
 	n := len(parts)
@@ -203,8 +201,7 @@ func requireProtobuf(t testing.TB, obj runtime.Object) {
 	}
 }
 
-// testTypedRoundTrip checks that the protobuf and the msgpack codec of a type decode each other's payloads: a type may
-// gain or lose its protobuf methods.
+// testTypedRoundTrip checks a type's protobuf and msgpack codecs. Each codec must decode the other codec's payloads.
 func testTypedRoundTrip(t testing.TB, want runtime.Object) {
 	t.Helper()
 	p, err := For(want)
@@ -244,7 +241,7 @@ func TestFixturesView(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := parseUnstructured(t, text)
-			if want.GetKind() != "" { // a watch event has no kind
+			if want.GetKind() != "" { // A watch event has no kind.
 				setTypeMeta(obj, gvk.GroupVersion().String(), gvk.Kind)
 			}
 			testView(t, obj, want)

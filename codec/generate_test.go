@@ -55,8 +55,7 @@ func TestGeneratedObjects(t *testing.T) {
 	}
 }
 
-// newFiller returns a filler with apimachinery's fuzzing functions. Those leave managedFields empty; newFiller adds
-// content.
+// newFiller returns apimachinery's filler of random objects, which leaves managedFields empty, with managedFields.
 func newFiller(scheme *runtime.Scheme, seed int64) *randfill.Filler {
 	funcs := fuzzer.MergeFuzzerFuncs(metafuzzer.Funcs, func(serializer.CodecFactory) []any {
 		return []any{
@@ -89,7 +88,7 @@ func testGenerated(t *testing.T, f *randfill.Filler, scheme *runtime.Scheme, gvk
 	m, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
 	if err != nil {
 		if strings.Contains(err.Error(), "overflow") {
-			return // unstructured objects cannot hold integers above math.MaxInt64
+			return // Unstructured objects cannot hold integers above math.MaxInt64.
 		}
 		t.Fatal(err)
 	}

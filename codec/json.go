@@ -31,7 +31,7 @@ type transcoder struct {
 	members []int
 	// names holds unescaped copies of the names that the JSON text writes with escapes.
 	names []byte
-	text  []byte // unescaped copy of the last string with escapes
+	text  []byte // text is an unescaped copy of the last string with escapes.
 }
 
 // token is a name or a value in a JSON text. The tokens of an object's or array's contents follow its token. An
@@ -56,7 +56,7 @@ var transcoders = sync.Pool{New: func() any { return &transcoder{dec: jsontext.N
 func transcode(source []byte, fn func(t *transcoder) error) error {
 	t := transcoders.Get().(*transcoder)
 	defer func() {
-		clear(t.tokens) // tokens would keep source in memory
+		clear(t.tokens) // The tokens would keep source in memory.
 		t.source, t.in = nil, bytes.Buffer{}
 		transcoders.Put(t)
 	}()
@@ -68,7 +68,7 @@ func transcode(source []byte, fn func(t *transcoder) error) error {
 
 func (t *transcoder) list(source []byte) error {
 	t.source, t.in = source, *bytes.NewBuffer(source)
-	t.dec.Reset(&t.in, jsontext.AllowDuplicateNames(true)) // transcoder.sorted detects duplicates more cheaply
+	t.dec.Reset(&t.in, jsontext.AllowDuplicateNames(true)) // transcoder.sorted detects duplicate names more cheaply.
 	t.tokens, t.members, t.names = t.tokens[:0], t.members[:0], t.names[:0]
 	if t.dec.PeekKind() != '{' {
 		return errUnusual
@@ -232,8 +232,7 @@ func (t *transcoder) array(dst []byte, at int) ([]byte, error) {
 	return dst, nil
 }
 
-// tree decodes source, the JSON of one object, as unstructured content. It returns false if the JSON needs client-go's
-// decoder.
+// tree decodes the JSON of one object as unstructured content, or returns false if it needs client-go's decoder.
 func tree(source []byte, texts *textTables) (v any, ok bool) {
 	err := transcode(source, func(t *transcoder) error {
 		return t.tree(0, &v, texts)
@@ -296,8 +295,7 @@ func (t *transcoder) content(at int) ([]byte, error) {
 	return t.text, nil
 }
 
-// appendNumber writes an int64 for an integer without a decimal point, and a float64 otherwise, as apimachinery's
-// decoder does.
+// appendNumber chooses int64 or float64 by apimachinery's rule: an int64 needs an integer without a point.
 func appendNumber(dst, text []byte) ([]byte, error) {
 	if !bytes.ContainsAny(text, ".eE") {
 		if n, err := strconv.ParseInt(string(text), 10, 64); err == nil {

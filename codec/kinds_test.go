@@ -105,7 +105,6 @@ func testProtobufOf(t *testing.T, c codec.Codec, sent *codec.Sent, gvk schema.Gr
 	testOmitted(t, typed, u, want)
 }
 
-// testOmitted checks that OmitManagedFields removes only the managedFields, from msgpack and from protobuf.
 func testOmitted(t *testing.T, typed runtime.Object, u *entry.Undecoded, object map[string]any) {
 	t.Helper()
 	c, err := codec.For(typed)
@@ -270,7 +269,7 @@ func FuzzProtobufOfUnstructured(f *testing.F) {
 		pod := &corev1.Pod{}
 		if theirs := pod.Unmarshal(raw); theirs != nil {
 			if err == nil {
-				return // pod.Unmarshal is stricter: it also checks unknown fields
+				return // pod.Unmarshal is stricter: it also checks unknown fields.
 			}
 			if !errors.Is(err, entry.ErrDamaged) {
 				t.Errorf("refused with %v", err)
@@ -278,12 +277,12 @@ func FuzzProtobufOfUnstructured(f *testing.F) {
 			return
 		}
 		if err != nil {
-			return // only the converter accepts some unusual payloads, and only the converter refuses some values
+			return // The converter also decodes unusual payloads, and refuses some values.
 		}
 		got := obj.(*unstructured.Unstructured)
 		back := &corev1.Pod{}
 		if runtime.DefaultUnstructuredConverter.FromUnstructured(got.Object, back) != nil {
-			return // the payload has a malformed quantity
+			return // The payload has a malformed quantity.
 		}
 		pod.APIVersion, pod.Kind = "v1", "Pod"
 		if !equality.Semantic.DeepEqual(back, pod) {

@@ -19,12 +19,11 @@ import (
 // result equals the server's JSON: a field that the server's type lacks is absent, even if this program's type would
 // write its zero value.
 type message struct {
-	fields []*messageField // indexed by protobuf field number; nil for an unused number
+	fields []*messageField // fields is indexed by protobuf field number; nil for an unused number.
 	// nulls are the JSON names of fields that are null, not absent, if the message lacks them.
 	nulls []string
 }
 
-// messageField is a field of a message.
 type messageField struct {
 	name string // JSON name; "" for an inlined field
 	// kind is the kind of the value, or of the elements of a list or map.
@@ -186,7 +185,6 @@ func (m *message) read(msg []byte, object map[string]any, texts *textTables) boo
 	return true
 }
 
-// add decodes one encoded value of the field f and adds it to object.
 func (f *messageField) add(object map[string]any, wire protowire.Type, value []byte, texts *textTables) bool {
 	switch {
 	case f.name == "":
@@ -198,10 +196,10 @@ func (f *messageField) add(object map[string]any, wire protowire.Type, value []b
 		v, _, ok := f.value(wire, value, texts)
 		list, _ := object[f.name].([]any)
 		object[f.name] = append(list, v)
-		return ok // false for a packed list, which has several elements in one value
+		return ok // ok is false for a packed list, which has several elements in one value.
 	}
 	if _, twice := object[f.name]; twice {
-		return false // the field occurs twice, and protobuf would merge the values
+		return false // The field occurs twice, and protobuf would merge the values.
 	}
 	v, zero, ok := f.value(wire, value, texts)
 	if ok && !(zero && f.omitEmpty) {
@@ -210,13 +208,12 @@ func (f *messageField) add(object map[string]any, wire protowire.Type, value []b
 	return ok
 }
 
-// addEntry decodes one entry of a map field and adds it to the map in object.
 func (f *messageField) addEntry(object map[string]any, wire protowire.Type, value []byte, texts *textTables) bool {
 	entry, ok := content(wire, value)
 	if !ok {
 		return false
 	}
-	key, valueWire, encodedValue := "", protowire.BytesType, []byte{0} // without a value in the entry: length 0
+	key, valueWire, encodedValue := "", protowire.BytesType, []byte{0} // An entry without a value has the length 0.
 	for len(entry) > 0 {
 		number, w, encoded, rest, ok := cutEncoded(entry)
 		if !ok {
@@ -265,9 +262,9 @@ func (f *messageField) value(wire protowire.Type, value []byte, texts *textTable
 			return n != 0, n == 0, true
 		}
 		if f.bits32 {
-			return int64(int32(n)), int32(n) == 0, true //nolint:gosec // the generated code converts likewise
+			return int64(int32(n)), int32(n) == 0, true //nolint:gosec // The generated code converts likewise.
 		}
-		return int64(n), n == 0, true //nolint:gosec // the generated code converts likewise
+		return int64(n), n == 0, true //nolint:gosec // The generated code converts likewise.
 	case float:
 		return f.float(wire, value)
 	}
@@ -316,8 +313,7 @@ func (f *messageField) float(wire protowire.Type, value []byte) (v any, zero, ok
 	return n, n == 0, true
 }
 
-// wholeSeconds returns the Unix time of an encoded metav1.Time. ok is false before 1970, or if the time has
-// nanoseconds.
+// wholeSeconds returns the Unix time of an encoded metav1.Time. ok is false before 1970, or with nanoseconds.
 func wholeSeconds(msg []byte) (seconds int64, ok bool) {
 	for len(msg) > 0 {
 		number, wire, n := protowire.ConsumeTag(msg)
@@ -333,13 +329,13 @@ func wholeSeconds(msg []byte) (seconds int64, ok bool) {
 		}
 		msg = msg[n+size:]
 	}
-	return seconds, seconds > 0 && seconds < 1<<37 // before the year 6325
+	return seconds, seconds > 0 && seconds < 1<<37 // 1<<37 seconds is the year 6325.
 }
 
 // leaf decodes msg into a new value of the Go type f.typ, and returns that value's JSON form.
 func (f *messageField) leaf(msg []byte) (v any, zero, ok bool) {
 	made := reflect.New(f.typ)
-	if f.typ.Kind() == reflect.Slice { // generated code also makes an empty slice, not nil, for a value of a map
+	if f.typ.Kind() == reflect.Slice { // Generated code makes an empty slice, not nil, for a value of a map.
 		made.Elem().Set(reflect.MakeSlice(f.typ, 0, 0))
 	}
 	if err := made.Interface().(interface{ Unmarshal(data []byte) error }).Unmarshal(msg); err != nil {

@@ -53,7 +53,7 @@ func (c *msgpackCodec) Append(dst []byte, obj runtime.Object) ([]byte, error) {
 	}
 	var text bytes.Buffer
 	enc := json.NewEncoder(&text)
-	enc.SetEscapeHTML(false) // otherwise raw JSON in the object would change
+	enc.SetEscapeHTML(false) // Otherwise raw JSON in the object would change.
 	if err := enc.Encode(obj); err != nil {
 		// The error of the JSON encoder is not wrapped, because it may quote the object.
 		return dst, fmt.Errorf("encode %T: it cannot be marshalled as JSON", obj)
@@ -125,8 +125,7 @@ func cutJSON(data []byte) ([]byte, error) {
 	return text, r.Err
 }
 
-// isTypedPayload reports whether a msgpack payload was written by msgpackCodec (one bin), not by unstructuredCodec (a
-// map).
+// isTypedPayload reports whether a msgpack payload is one bin (of msgpackCodec), not a map (of unstructuredCodec).
 func isTypedPayload(data []byte) bool {
 	return len(data) > 0 && msgpack.IsBin(data[0])
 }

@@ -56,7 +56,7 @@ func omitFromMap(payload []byte) []byte {
 	return payload
 }
 
-// omitFromMessage appends msg to out without the managedFields in its field number metadata. It returns false if msg is
+// omitFromMessage appends msg to out, without the managedFields in field metadata, or returns false if msg is
 // malformed.
 func omitFromMessage(out, msg []byte, metadata protowire.Number) ([]byte, bool) {
 	for len(msg) > 0 {

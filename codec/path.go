@@ -21,8 +21,7 @@ type fieldStep struct {
 	optional bool             // true for a pointer field
 }
 
-// NewFieldPath returns the FieldPath along JSON names in the Go type t, or nil if no string, boolean or integer has
-// that path.
+// NewFieldPath returns the FieldPath of a string, boolean or integer along JSON names in the Go type t, or nil.
 func NewFieldPath(t reflect.Type, names []string) *FieldPath {
 	p := &FieldPath{}
 	for _, name := range names {

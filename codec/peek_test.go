@@ -40,7 +40,7 @@ func comparePeek(t testing.TB, c Codec, payload []byte, paths []string, mustKnow
 				}
 				continue
 			}
-			is, known := field.Is(c.Name(), payload, value) // must not panic for any payload
+			is, known := field.Is(c.Name(), payload, value) // Is must not panic for any payload.
 			if err == nil && (known && (!has || is != (text == value)) || !known && mustKnow) {
 				t.Fatalf("%s is %q: %v, known %v; the object has %q, %v", path, value, is, known, text, has)
 			}
@@ -131,7 +131,7 @@ func TestPeekGenerated(t *testing.T) {
 			comparePeek(t, c, data, paths, true)
 			m, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
 			if err != nil {
-				continue // JSON cannot represent the number
+				continue // JSON cannot represent the number.
 			}
 			u := &unstructured.Unstructured{Object: m}
 			if data, err = Unstructured().Append(nil, u); err != nil {
@@ -188,7 +188,7 @@ func FuzzPeekProtobuf(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(data)
-	f.Add(append(slices.Clone(data), data[2:]...)) // a payload that has each field twice
+	f.Add(append(slices.Clone(data), data[2:]...)) // The payload has each field twice.
 	f.Add([]byte("\x00\x00\x0a\x0d\x5a\x0b\x0a\x01a\x0a\x01b\x12\x01c\x12\x00"))
 	f.Add([]byte("\x00\x00\x0b\x0c\x0a\x00"))
 	f.Fuzz(func(t *testing.T, data []byte) { comparePeek(t, c, data, podPaths, false) })

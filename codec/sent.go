@@ -110,7 +110,7 @@ func (s *Sent) protobuf(of metav1.TypeMeta) *protobufCodec {
 // Protobuf fails if the codec reads no protobuf of that kind.
 func (s *Sent) Protobuf(message []byte, of metav1.TypeMeta) (*entry.Undecoded, error) {
 	of = s.named(of)
-	kept := s.as // apiVersion and kind in the payload; empty for a typed object
+	kept := s.as // kept is the TypeMeta in the payload, and empty for a typed object.
 	if _, untyped := s.codec.(*unstructuredCodec); untyped {
 		kept = of
 	}
@@ -150,7 +150,7 @@ func (s *Sent) JSON(text []byte, of metav1.TypeMeta) (*entry.Undecoded, error) {
 	if err != nil || u.Err() == nil {
 		return u, err
 	}
-	_, m, _ = headOf(text) // typedJSON returns metadata without labels
+	_, m, _ = headOf(text) // typedJSON returns metadata without labels.
 	return entry.NewUndecodable(&s.kind, of, m, u.Err()), nil
 }
 
@@ -311,8 +311,7 @@ func eachText(r msgpack.Reader, fn func(name string, text []byte)) {
 	}
 }
 
-// unusual makes a payload from JSON text by decoding the object and encoding it. of is the TypeMeta of an object
-// without apiVersion and kind.
+// unusual decodes JSON text and encodes the object. of is the TypeMeta of an object without apiVersion and kind.
 func (s *Sent) unusual(text []byte, of metav1.TypeMeta) (*entry.Undecoded, error) {
 	obj, of, err := s.decodeJSON(text, of)
 	var payload []byte
@@ -377,8 +376,7 @@ func (s *Sent) decodeJSON(text []byte, of metav1.TypeMeta) (runtime.Object, meta
 	return u, metav1.TypeMeta{Kind: u.GetKind(), APIVersion: u.GetAPIVersion()}, nil
 }
 
-// headOf reads the kind and metadata of an object from its JSON, without its Go type. ok is false if the name is
-// unreadable.
+// headOf reads the kind and metadata of an object's JSON without the Go type. ok is false for an unreadable name.
 func headOf(text []byte) (of metav1.TypeMeta, m metav1.ObjectMeta, ok bool) {
 	head, _, err := entry.ReadMetadata(text)
 	if err != nil || head.Name == "" {

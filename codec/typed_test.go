@@ -19,8 +19,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// widget is a custom resource with fields that runtime.DefaultUnstructuredConverter does not preserve (see
-// msgpackCodec).
+// widget has fields that runtime.DefaultUnstructuredConverter does not preserve (see msgpackCodec).
 type widget struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

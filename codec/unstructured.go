@@ -14,12 +14,10 @@ import (
 	"github.com/larder-dev/larder/internal/msgpack"
 )
 
-// maxDepth is the maximum nesting of maps and slices. encoding/json has the same limit, so no server's object is
-// deeper.
+// maxDepth bounds nested maps and slices. encoding/json has the same limit, so no server's object is deeper.
 const maxDepth = 10000
 
-// Msgpack extensions for a nil map and a nil slice, which differ from a nil value and from empty ones. They have no
-// data.
+// Msgpack extensions, without data, for a nil map and a nil slice: they differ from a nil value and from empty ones.
 const (
 	extNilMap   = 1
 	extNilSlice = 2
@@ -37,8 +35,7 @@ type unstructuredCodec struct {
 	kinds   *kinds    // decodes protobuf payloads; nil for a codec that reads none
 }
 
-// Unstructured returns the msgpack codec for *unstructured.Unstructured. The fingerprint is constant, because the codec
-// preserves unknown fields.
+// Unstructured returns the codec for *unstructured.Unstructured. Its fingerprint is constant: unknown fields stay.
 func Unstructured() Codec { return &unstructuredCodec{} }
 
 // UnstructuredWith returns a codec like Unstructured that also decodes the protobuf of the kinds in a scheme. So a

@@ -56,8 +56,7 @@ func TestUnstructuredIsKeptExactly(t *testing.T) {
 	})
 }
 
-// TestUnstructuredKeepsTheBitsOfFloats checks what reflect.DeepEqual cannot: it treats 0 and -0 as equal, and NaN as
-// unequal to itself.
+// TestUnstructuredKeepsTheBitsOfFloats checks 0, -0 and NaN, which reflect.DeepEqual does not compare by their bits.
 func TestUnstructuredKeepsTheBitsOfFloats(t *testing.T) {
 	for _, want := range []float64{math.Copysign(0, -1), math.NaN(), math.Float64frombits(0x7ff8000000000123), 1} {
 		u := &unstructured.Unstructured{Object: map[string]any{"f": want}}
@@ -263,7 +262,7 @@ func FuzzDecodeUnstructured(f *testing.F) {
 			return
 		}
 		if codec.Check(obj) != nil {
-			return // a list can be decoded, but not encoded
+			return // A list can be decoded, but not encoded.
 		}
 		again, err := codec.Append(nil, obj)
 		if err != nil || len(again) > len(data) {
@@ -318,7 +317,7 @@ func TestTextTableKeepsRepeatedStrings(t *testing.T) {
 func TestDecodeSharesNoMemoryWithNames(t *testing.T) {
 	codec := Unstructured()
 	u := &unstructured.Unstructured{Object: map[string]any{"first": "x"}}
-	roundTrip(t, codec, u) // overwrites the bytes that the name was read from
+	roundTrip(t, codec, u) // roundTrip overwrites the bytes that the name was read from.
 	if got := roundTrip(t, codec, u); !reflect.DeepEqual(got, u) {
 		t.Errorf("got %#v", got)
 	}

@@ -23,10 +23,10 @@ const mostNested = 32
 func Weight(encoding string, payload []byte) int64 {
 	switch {
 	case encoding == EncodingProtobuf:
-		for range 2 { // skip apiVersion and kind
+		for range 2 { // The payload starts with apiVersion and kind.
 			_, n := protowire.ConsumeBytes(payload)
 			if n < 0 {
-				return 0 // malformed
+				return 0
 			}
 			payload = payload[n:]
 		}
@@ -107,7 +107,7 @@ func valueWeight(value []byte, deeper int) int64 {
 			return w
 		}
 	}
-	if len(value) > 0 && (value[0] == '{' || value[0] == '[') { // such as a FieldsV1
+	if len(value) > 0 && (value[0] == '{' || value[0] == '[') { // Raw JSON is a field such as a FieldsV1.
 		return jsonWeight(value, mapCost, mapCost/4)
 	}
 	return int64(len(value))

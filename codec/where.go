@@ -34,7 +34,7 @@ func atJSON(err error, text []byte, fails func(text []byte) bool) error {
 // jsonSearch finds the undecodable field of a JSON text by decoding its parts alone.
 type jsonSearch struct {
 	fails func(text []byte) bool
-	tries int // attempts left
+	tries int // tries is the number of attempts left.
 }
 
 // path returns the path to the smallest part of value that cannot be decoded. before and after are the JSON around
@@ -97,7 +97,7 @@ func messagePath(t reflect.Type, msg []byte, fails func(msg []byte) bool) []stri
 		}
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		var path []string
-		if name != "" { // inlined fields have no name
+		if name != "" { // Inlined fields have no name.
 			path = []string{fieldName(name)}
 		}
 		inner, isMessage := content(wire, value)
@@ -120,8 +120,7 @@ func fieldOfNumber(t reflect.Type, number protowire.Number) (reflect.StructField
 	return reflect.StructField{}, false
 }
 
-// messageType returns the struct type of a field's value, or of its elements. It returns nil for a type that is not a
-// struct.
+// messageType returns the struct type of a field's value or elements, or nil for other types.
 func messageType(t reflect.Type) reflect.Type {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
 		t = t.Elem()
@@ -146,7 +145,6 @@ func fieldName(name string) string {
 	return "." + name
 }
 
-// atPath returns err with the path of the failed field. path begins at the object's root.
 func atPath(err error, path []string) error {
 	if len(path) == 0 {
 		return err

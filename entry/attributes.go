@@ -33,23 +33,19 @@ type ResourceInfo struct {
 	Kind       string   `json:"kind,omitempty"`
 	Singular   string   `json:"singular,omitempty"`
 	ShortNames []string `json:"shortNames,omitempty"`
-	// Namespaced is true if the resource is namespaced. With false, a store derives it from the keys of the stored
-	// objects, if there are any.
+	// Namespaced is true for a namespaced resource. With false, a store derives it from the keys of the stored objects.
 	Namespaced bool `json:"namespaced,omitempty"`
 	// Categories are the categories of the resource, such as "all".
 	Categories []string `json:"categories,omitempty"`
 	// Columns are the additionalPrinterColumns of a custom resource. Empty for other resources.
 	Columns []Column `json:"columns,omitempty"`
-	// SelectableFields are the fields by which a custom resource can be selected, such as spec.color. Empty for other
-	// resources.
+	// SelectableFields are the fields that select custom resources, such as spec.color. Empty for other resources.
 	SelectableFields []string `json:"selectableFields,omitempty"`
-	// Deprecated is the warning that the server sends for a deprecated version of a custom resource. Empty for other
-	// resources.
+	// Deprecated is the server's warning for a deprecated version of a custom resource. Empty for other resources.
 	Deprecated string `json:"deprecated,omitempty"`
 	// ListKind is the listKind of a custom resource's definition. Empty if it is Kind with "List" appended.
 	ListKind string `json:"listKind,omitempty"`
-	// Definition is the UID and generation of the CustomResourceDefinition that the fields are from. Empty for other
-	// resources.
+	// Definition is the UID and generation of the CustomResourceDefinition. Empty for other resources.
 	Definition string `json:"definition,omitempty"`
 	// RequestedAs are the names, in lower case, under which larder sync requested the resource. If several resources of a
 	// server share a name, these names mean this resource until the next request to the server.
@@ -95,7 +91,7 @@ func (i ResourceInfo) With(newer ResourceInfo) ResourceInfo {
 	if newer.RequestedAs == nil {
 		newer.RequestedAs = i.RequestedAs
 	}
-	if len(newer.Categories) == 0 { // a store decodes an empty slice as nil
+	if len(newer.Categories) == 0 { // A store decodes an empty slice as nil.
 		newer.Categories = nil
 	}
 	if len(newer.Columns) == 0 {

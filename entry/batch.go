@@ -73,8 +73,8 @@ type Change struct {
 	// OldRef identifies the stored state of Old; zero if no object was stored. OldRef is from the stored record, because
 	// handlers may have changed the metadata of Old, which is shared.
 	OldRef ObjectRef
-	// New is the newly stored object, perhaps an *Undecoded. For Deleted it is the watch event's object, or nil if a
-	// relist found the object gone.
+	// New is the newly stored object or *Undecoded. For Deleted it is the event's object; nil if a relist missed the
+	// object.
 	New runtime.Object
 	// Contradicts is true if Op.Event cannot follow the stored state in the history of one server: the key had an object
 	// with another UID, or no object to modify or delete. The op was applied nevertheless. Only Apply sets Contradicts.
@@ -100,7 +100,6 @@ type Result struct {
 	// Staged is true if a Replacement, a list in progress, holds back the changes of the page. The result of a later call,
 	// such as Replacement.Commit, has these changes.
 	Staged bool
-	// More is true if Replacement.Commit has applied only a part of a list's changes. The caller must call Commit once
-	// more.
+	// More is true after Replacement.Commit applied only a part of a list. The caller must call Commit once more.
 	More bool
 }

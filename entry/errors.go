@@ -18,5 +18,5 @@ type RecordError struct {
 	Err error
 }
 
-func (e *RecordError) Error() string { return e.Err.Error() } // the text of Err contains Key
+func (e *RecordError) Error() string { return e.Err.Error() } // The text of Err contains Key.
 func (e *RecordError) Unwrap() error { return e.Err }

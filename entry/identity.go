@@ -74,8 +74,7 @@ func (id Identity) Canonical() (Identity, error) {
 	return id, nil
 }
 
-// errEmptySelector refuses selectors that are not empty but select everything, such as " ". labels.Nothing prints as ""
-// too.
+// errEmptySelector refuses a blank selector such as " ". It selects everything, but labels.Nothing prints as "" too.
 var errEmptySelector = errors.New("it is blank; leave it empty to select everything")
 
 func canonical[S interface {
@@ -95,8 +94,7 @@ func canonical[S interface {
 	return sel.String(), nil
 }
 
-// ID returns the name of the collection's bucket: the first 20 hex digits of a SHA-256 over all fields of the canonical
-// identity.
+// ID returns the name of the collection's bucket: 20 hex digits of a SHA-256 over all fields of the canonical identity.
 func (id Identity) ID() string {
 	if c, err := id.Canonical(); err == nil {
 		id = c

@@ -22,8 +22,7 @@ const MaxKey = 16 << 10
 
 const refPrefix = 256
 
-// RefKey returns the name of an object in an ObjectRef: its key, or the beginning, length and hash of a key longer than
-// MaxKey.
+// RefKey returns an object's name in an ObjectRef: the key, or the start, length and hash of a key longer than MaxKey.
 func RefKey(key string) string {
 	if len(key) <= MaxKey {
 		return key

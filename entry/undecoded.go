@@ -55,8 +55,7 @@ func NewUndecoded(
 	return u
 }
 
-// NewUndecodable returns an Undecoded without a payload, whose Object always fails with err. For the other arguments
-// see NewUndecoded.
+// NewUndecodable returns an Undecoded whose Object always fails with err. For the other arguments see NewUndecoded.
 func NewUndecodable(kind *UndecodedKind, of metav1.TypeMeta, meta metav1.ObjectMeta, err error) *Undecoded {
 	u := NewUndecoded(kind, of, meta, "", nil)
 	u.decoded.Store(&decoded{err: err})

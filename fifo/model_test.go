@@ -149,7 +149,6 @@ func linesOf(d Delta) (out []string) {
 	return out
 }
 
-// throughRealFIFO pops at random moments, singly or in batches.
 func throughRealFIFO(t *rapid.T, steps []step) (trace []string) {
 	f := cache.NewRealFIFOWithOptions(cache.RealFIFOOptions{
 		AtomicEvents: true, UnlockWhileProcessing: true, EmitDeltaTypeBookmark: true,

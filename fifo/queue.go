@@ -43,13 +43,13 @@ type Queue struct {
 	o Options
 
 	mu     sync.Mutex
-	cond   sync.Cond                        // uses mu; Push, Batch.Ack, Close and the end of a waiter's ctx broadcast
-	items  *buffer.TypedRingGrowing[*Delta] // guarded by mu; deltas between Push and Pop
-	next   *Delta                           // guarded by mu; first delta, taken from items for a peek; may be nil
-	out    *Batch                           // guarded by mu; the popped batch until Ack; nil if none
-	count  int                              // guarded by mu; objects in items, next and out
-	bytes  int64                            // guarded by mu; sum of Delta.Bytes in items, next and out
-	closed bool                             // guarded by mu; true after Close
+	cond   sync.Cond                        // Push, Batch.Ack, Close and the end of a waiter's ctx broadcast on cond.
+	items  *buffer.TypedRingGrowing[*Delta] // mu guards items, the deltas between Push and Pop.
+	next   *Delta                           // mu guards next, the first delta after a peekLocked, or nil.
+	out    *Batch                           // mu guards out, the popped batch until its Ack, or nil.
+	count  int                              // mu guards count, the number of objects in items, next and out.
+	bytes  int64                            // mu guards bytes, the sum of Delta.Bytes in items, next and out.
+	closed bool                             // mu guards closed, which is true after Close.
 }
 
 // New returns an empty queue.
@@ -105,7 +105,7 @@ func (q *Queue) Pop(ctx context.Context, l Limits) (*Batch, error) {
 	if err != nil {
 		return nil, err
 	}
-	if q.out != nil { // while this call waited, another consumer popped a batch
+	if q.out != nil { // Another consumer popped a batch while this call waited.
 		return nil, ErrNotAcked
 	}
 	if q.peekLocked() == nil {
@@ -154,7 +154,7 @@ func (q *Queue) waitLocked(ctx context.Context, ready func() bool) error {
 		return nil
 	}
 	stop := context.AfterFunc(ctx, func() {
-		q.mu.Lock() // otherwise the broadcast could precede cond.Wait and be missed
+		q.mu.Lock() // Without mu, the broadcast could precede cond.Wait and be missed.
 		defer q.mu.Unlock()
 		q.cond.Broadcast()
 	})

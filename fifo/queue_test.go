@@ -135,7 +135,7 @@ func TestProducerBlocksOnBytes(t *testing.T) {
 		q := New(Options{MaxBytes: 100})
 		large, small := delta(cache.Added, 1), delta(cache.Added, 2)
 		large.Bytes, small.Bytes = 1000, 1
-		push(t, q, large) // larger than the bound, but the queue is empty
+		push(t, q, large) // An empty queue accepts a delta that is larger than the bound.
 		result, waits := blocked(t, t.Context(), q, small)
 		if !waits {
 			t.Fatal("Push beyond MaxBytes did not block")

@@ -29,7 +29,7 @@ var classes = []struct {
 	{"Denied", apierrors.IsUnauthorized},
 	{"Forbidden", apierrors.IsForbidden},
 	{"NotServed", func(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) }},
-	{"Connection", func(err error) bool { // client-go's error for a connection that breaks during a watch
+	{"Connection", func(err error) bool { // client-go returns this error for a connection that breaks during a watch.
 		return apierrors.HasStatusCause(err, "ClientWatchDecoding")
 	}},
 	{"Server", func(err error) bool {

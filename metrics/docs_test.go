@@ -48,8 +48,7 @@ func describeAll(t *testing.T) (all []described) {
 		describe(t, receivedBytes, "counter"))
 }
 
-// TestDocument checks that docs/metrics.md lists exactly the metrics of Describe. With the flag -update the test writes
-// the table in that document.
+// TestDocument checks that docs/metrics.md lists exactly the metrics of Describe. The flag -update rewrites the list.
 func TestDocument(t *testing.T) {
 	rows := "| name | type | further labels | |\n|---|---|---|---|\n"
 	all := describeAll(t)

@@ -17,12 +17,12 @@ import (
 // Metrics observes informers and collects their metrics, which docs/metrics.md describes.
 type Metrics struct {
 	received meter.Received
-	counts   atomic.Bool // true after CountReceived: received bytes are counted
+	counts   atomic.Bool // counts is true after CountReceived.
 	commits  commits
 
 	mu        sync.RWMutex
-	informers []*observed                      // guarded by mu; oldest first
-	byPointer map[*informer.Informer]*observed // guarded by mu
+	informers []*observed                      // mu guards informers, oldest first.
+	byPointer map[*informer.Informer]*observed // mu guards byPointer.
 }
 
 var (
@@ -48,7 +48,7 @@ func (m *Metrics) InformerMade(i *informer.Informer) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.informers = slices.DeleteFunc(m.informers, func(older *observed) bool {
-		gone := older.collection == o.collection && older.closed() // an informer that never ran sends no InformerEnded
+		gone := older.collection == o.collection && older.closed() // An informer that never ran sends no InformerEnded.
 		if gone {
 			delete(m.byPointer, older.informer)
 		}
@@ -56,7 +56,7 @@ func (m *Metrics) InformerMade(i *informer.Informer) {
 	})
 	for _, other := range m.informers {
 		if other.collection == o.collection && i.File() != nil && other.informer.File() == i.File() {
-			o.calls = other.calls // informers of one collection share their call counters, and Collect shows only one of them
+			o.calls = other.calls // Informers of one collection share their call counters.
 		}
 	}
 	m.informers = append(m.informers, o)

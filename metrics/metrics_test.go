@@ -80,7 +80,6 @@ func TestExposition(t *testing.T) {
 
 const exposition = "testdata/exposition.txt"
 
-// ofFiles are the metrics of files whose values differ between runs.
 var ofFiles = []string{"larder_store_size_bytes", "larder_store_free_bytes", "larder_store_written_bytes_total"}
 
 var update = flag.Bool("update", false, "write "+exposition+" and the tables of docs/metrics.md anew")
@@ -215,8 +214,7 @@ func TestKnownDefects(t *testing.T) {
 	})
 }
 
-// TestFullDisk checks that failed commits are counted, and that larder_degraded shows their class until the disk has
-// space.
+// TestFullDisk checks that failed commits are counted, and that larder_degraded shows their class meanwhile.
 func TestFullDisk(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -229,7 +227,7 @@ func TestFullDisk(t *testing.T) {
 		r.source.Add(big)
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		r.expect("full", "larder_degraded NoSpace 1", "larder_source live 1") // uncommitted changes are in memory
+		r.expect("full", "larder_degraded NoSpace 1", "larder_source live 1") // Uncommitted changes are in memory.
 		if len(r.samples("larder_commit_failures_total")) == 0 {
 			t.Error("no failures were counted")
 		}
@@ -264,8 +262,7 @@ func TestEndedInformers(t *testing.T) {
 	})
 }
 
-// TestOneCollectionTwice checks that only the older of two informers with equal labels is shown, and that scrapes
-// succeed.
+// TestOneCollectionTwice checks that scrapes show only the older of two informers with equal labels.
 func TestOneCollectionTwice(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -284,8 +281,7 @@ func TestOneCollectionTwice(t *testing.T) {
 	})
 }
 
-// TestSharedCollection checks that informers on one collection share its metrics, with the handlers of all, and that
-// the metrics stay when the first informer ends.
+// TestSharedCollection checks that informers on one collection share its metrics until the last informer ends.
 func TestSharedCollection(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -301,8 +297,7 @@ func TestSharedCollection(t *testing.T) {
 	})
 }
 
-// TestSuccessorOfAClosedStore cites issue 3: an informer that never ran, and whose store is closed, does not hide the
-// metrics of later informers.
+// TestSuccessorOfAClosedStore checks that an informer that never ran does not hide later informers (issue 3).
 func TestSuccessorOfAClosedStore(t *testing.T) {
 	for _, when := range []string{"before its successor is made", "after that"} {
 		t.Run(when, func(t *testing.T) {
@@ -407,7 +402,7 @@ func TestReceived(t *testing.T) {
 	if m.received.Bytes() == 0 {
 		t.Error("nothing was counted")
 	}
-	if got := testutil.ToFloat64(m); got != float64(m.received.Bytes()) { // the only metric without an informer
+	if got := testutil.ToFloat64(m); got != float64(m.received.Bytes()) { // The only metric without an informer.
 		t.Errorf("collected %v of %d", got, m.received.Bytes())
 	}
 }

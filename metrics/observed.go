@@ -23,8 +23,7 @@ var (
 	fileLabels = []string{"file"}
 )
 
-// Bounds of histograms; handlerBuckets and commitBuckets are in seconds. Each bucket is a series, so the bounds
-// distinguish only orders of magnitude.
+// Bounds of histograms, in seconds for times. Each bucket is a series, so bounds distinguish only orders of magnitude.
 var (
 	handlerBuckets = []float64{.001, .01, .1, 1, 10}
 	commitBuckets  = []float64{.001, .01, .1, 1, 10}
@@ -58,7 +57,7 @@ func (c commits) all() []prometheus.Collector {
 
 func (c commits) observe(file string, one informer.Commit) {
 	c.durations.WithLabelValues(file).Observe(one.Took.Seconds())
-	failures := c.failures.WithLabelValues(file) // creates the series with the value 0
+	failures := c.failures.WithLabelValues(file) // WithLabelValues creates the series with the value 0.
 	if one.Err != nil {
 		failures.Inc()
 		return
@@ -81,7 +80,7 @@ func newCalls() *prometheus.HistogramVec {
 type observed struct {
 	informer   *informer.Informer
 	collection string
-	labels     []string // the values of informerLabels, without spare capacity: append must copy
+	labels     []string // labels are the values of informerLabels, without spare capacity: append must copy.
 	calls      *prometheus.HistogramVec
 }
 

@@ -41,8 +41,7 @@ func constants(t *testing.T, file, typeName string) (values []string) {
 	return values
 }
 
-// TestEachReasonHasALabel checks that each reason to list and each cause of an incident has a label, and is documented
-// in docs/troubleshooting.md.
+// TestEachReasonHasALabel checks each reason to list and each cause of an incident, also in docs/troubleshooting.md.
 func TestEachReasonHasALabel(t *testing.T) {
 	doc, err := os.ReadFile("../docs/troubleshooting.md")
 	if err != nil {

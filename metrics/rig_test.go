@@ -31,7 +31,7 @@ var quiet = logr.Discard()
 type script struct {
 	*fakecache.FakeControllerSource
 	mu   sync.Mutex
-	fail func(verb string) error // guarded by mu; returns the error for a request; may be nil
+	fail func(verb string) error // mu guards fail, which returns the error for a request; may be nil.
 }
 
 func (s *script) setFail(fn func(verb string) error) {

@@ -36,7 +36,7 @@ var table = []metric{
 			}
 		}),
 	gaugeOf("larder_objects", "Objects in the store.", "", func(s *informer.Status, send send) {
-		if s.Source != informer.None || s.Err == nil { // an error without a source may mean that the store was unreadable
+		if s.Source != informer.None || s.Err == nil { // An error without a source may mean that the store was unreadable.
 			send(float64(s.Objects))
 		}
 	}),

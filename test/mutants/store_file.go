@@ -206,7 +206,7 @@ var storeFileMutants = []mutant{
 		name:   "store/copy-keeps-what-was-dropped",
 		breaks: "Compact and Rekey copy nothing of a collection that was dropped.",
 		file:   "store/internal/copier/copier.go",
-		old: `		case string(name) == string(format.BucketDropped): // it is being removed
+		old: `		case string(name) == string(format.BucketDropped):
 `,
 		new:  ``,
 		test: "TestCopiesDuringADrop",
@@ -227,7 +227,7 @@ var storeFileMutants = []mutant{
 		name:   "store/copy-refs-to-the-lost",
 		breaks: "Objects lost in a rebuild are not among the newest objects of the rewind check.",
 		file:   "store/internal/copier/collection.go",
-		old: `([]byte(ref.Key)) == nil // it was lost
+		old: `([]byte(ref.Key)) == nil
 `,
 		new: `([]byte(ref.Key)) == nil && c.path == nil
 `,

@@ -18,9 +18,9 @@ import (
 // Body is the payload of a record, that is, the encoded object, with the data needed to decode it.
 type Body struct {
 	Encoding string
-	Payload  []byte               // encoded object; may be memory of a transaction
-	Size     int                  // bytes of the uncompressed payload
-	dict     *compress.Dictionary // compressed the payload; nil for an uncompressed payload
+	Payload  []byte               // Payload is the encoded object, perhaps memory of a transaction.
+	Size     int                  // Size is the number of bytes of the uncompressed payload.
+	dict     *compress.Dictionary // dict compressed the payload; nil for an uncompressed payload.
 }
 
 func (b Body) Compressed() bool { return b.dict != nil }
@@ -39,8 +39,7 @@ func New(collection string, codec codec.Codec, keys *keyring.Ring) *Coder {
 		collection: collection}
 }
 
-// Open returns the unsealed body of a record in the objects bucket. It fails with entry.ErrIncompatible if a newer
-// program wrote the record.
+// Open returns the unsealed body of a record. It fails with entry.ErrIncompatible if a newer program wrote the record.
 func (c *Coder) Open(objects *bolt.Bucket, key string, h format.Header, payload []byte) (Body, error) {
 	b := Body{Encoding: h.Encoding, Payload: payload, Size: h.PlainSize(payload)}
 	if h.Unknown != 0 {
@@ -95,7 +94,7 @@ func (c *Coder) Decode(key string, b Body) (runtime.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	obj, err := c.decodePlain(key, plain) // the decoded object shares no memory with plain
+	obj, err := c.decodePlain(key, plain)
 	if cap(plain.Payload) <= compress.MaxPooled {
 		*buf = plain.Payload
 		buffers.Put(buf)
@@ -107,7 +106,7 @@ func (c *Coder) decodePlain(key string, b Body) (runtime.Object, error) {
 	obj, err := codec.Decode(c.codec, b.Encoding, b.Payload)
 	if errors.Is(err, entry.ErrDamaged) {
 		// The checksum of the record is right, so the file is not damaged.
-		err = fmt.Errorf("%w: %v", entry.ErrIncompatible, err) //nolint:errorlint // it must not wrap ErrDamaged
+		err = fmt.Errorf("%w: %v", entry.ErrIncompatible, err) //nolint:errorlint // The error must not wrap ErrDamaged.
 	}
 	if err != nil {
 		return nil, fmt.Errorf("record %s in collection %s: %w", printable.Key(key), c.collection, err)

@@ -10,7 +10,7 @@ import (
 // background owns the background goroutines of a File. Make it with init.
 type background struct {
 	log    func() logr.Logger
-	ctx    context.Context // context of the goroutines
+	ctx    context.Context
 	cancel context.CancelFunc
 
 	mu sync.Mutex
@@ -31,7 +31,6 @@ func (b *background) CloseBackground() {
 	b.WaitBackground(0)
 }
 
-// WaitBackground waits until no more than most goroutines are running.
 func (b *background) WaitBackground(most int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -37,8 +37,7 @@ type clocks struct {
 
 func (c *clocks) Wall() time.Time { return c.wall() }
 
-// Steady returns the time of the steady clock, which decides when tombstones are dropped. The file must be open for
-// writing.
+// Steady returns the time of the steady clock. The file must be open for writing.
 func (c *clocks) Steady() time.Time { return c.steady.Load().now() }
 
 func (c *clocks) Times() Times { return Times{Wall: c.Wall(), Steady: c.Steady()} }

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// TestSteadyTime checks that the steady clock never goes back, and counts at most a day for the time that the file was
-// closed.
+// TestSteadyTime checks that the steady clock never goes back, and counts at most a day while the file is closed.
 func TestSteadyTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wall := time.Date(2027, time.May, 1, 0, 0, 0, 0, time.UTC)

@@ -23,7 +23,7 @@ func (f *File) CopyTo(ctx context.Context, w io.Writer) (n int64, err error) {
 		}
 		switch {
 		case out.err != nil:
-			return nil //nolint:nilerr // the writer failed, not the file: Classify must not see the error
+			return nil //nolint:nilerr // The writer failed, not the file, so Classify must not see the error.
 		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 			return &FaultError{What: "the file is shorter than its pages need"}
 		}
@@ -39,8 +39,8 @@ func (f *File) CopyTo(ctx context.Context, w io.Writer) (n int64, err error) {
 type copyWriter struct {
 	ctx context.Context
 	w   io.Writer
-	n   int64 // bytes written so far
-	err error // error of the last write
+	n   int64 // n is the number of bytes written so far.
+	err error
 }
 
 func (c *copyWriter) Write(p []byte) (n int, err error) {

@@ -41,8 +41,7 @@ type creating struct {
 
 func temporaryName(path string) string { return path + format.SuffixNew + rand.Text() }
 
-// createTemporary makes an empty store under a temporary name beside path, and returns it open and locked. After a
-// crash, RemoveDebris removes the file.
+// createTemporary makes an empty, open and locked store under a temporary name. RemoveDebris removes it after a crash.
 func createTemporary(path string, o creating) (*Handle, error) {
 	name := temporaryName(path)
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)

@@ -7,13 +7,13 @@ import (
 )
 
 type current struct {
-	path string // name of the file in errors
+	path string
 
 	mu      sync.Mutex
-	handle  *Handle       // guarded by mu; nil before Open and after Close
-	failure error         // guarded by mu; the error that stopped all writes
-	failed  chan struct{} // guarded by mu; closed while failure is not nil
-	written int64         // guarded by mu; bytes written through replaced handles
+	handle  *Handle       // mu guards handle; nil before Open and after Close.
+	failure error         // mu guards failure, the error that stopped all writes.
+	failed  chan struct{} // mu guards failed, which is closed while failure is not nil.
+	written int64         // mu guards written, the bytes written through replaced handles.
 }
 
 // acquire returns the current handle, which the caller must release. It fails with ErrClosed if the file is not open,
@@ -46,8 +46,7 @@ func (c *current) Failed() <-chan struct{} {
 	return c.failed
 }
 
-// fail sets the failure of the handle h. It returns false if h is not the current handle, or if the file has failed
-// before.
+// fail sets the failure of the file. It returns false if h is not the current handle, or if the file has failed before.
 func (c *current) fail(h *Handle, reason error) (first bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -70,8 +69,7 @@ func (c *current) IsCurrent(h *Handle) bool {
 	return c.handle == h
 }
 
-// use makes h the current handle and clears the failure of the previous handle. It calls then before any caller can
-// acquire h.
+// use makes h the current handle and clears the failure. It calls then before any caller can acquire h.
 func (c *current) use(h *Handle, then func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -97,8 +95,7 @@ func (c *current) replaceLocked(h *Handle) {
 	c.handle = h
 }
 
-// Written returns the number of bytes of the pages written since the file was opened. It includes the copies by
-// Exchange.
+// Written returns the bytes of the pages written since the file was opened, including the copies by Exchange.
 func (c *current) Written() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()

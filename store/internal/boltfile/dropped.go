@@ -18,11 +18,9 @@ const (
 	dropRetry = time.Minute
 )
 
-// Dropping is the Work of removing a dropped collection.
 var Dropping = Work{What: "the removal of a collection", Frees: true}
 
-// Drop moves a bucket from the root bucket to BucketDropped, where readers do not look. Call ClearDropped after the
-// transaction.
+// Drop moves a bucket to BucketDropped, where readers do not look. Call ClearDropped after the transaction.
 func Drop(tx *bolt.Tx, name []byte) error {
 	all, err := tx.CreateBucketIfNotExists(format.BucketDropped)
 	if err != nil {
@@ -112,7 +110,7 @@ func firstDropped(b *bolt.Bucket, path [][]byte, left int) *droppedPage {
 			break
 		}
 		p.keys = append(p.keys, bytes.Clone(k))
-		left -= min(len(k)+len(v), page) // bbolt reads only the first page of a large value
+		left -= min(len(k)+len(v), page) // bbolt reads only the first page of a large value.
 	}
 	return p
 }

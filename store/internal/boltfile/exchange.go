@@ -15,8 +15,7 @@ type Exchange struct {
 	Copy func(ctx context.Context, old *Handle) (fresh *Handle, err error)
 	// Aside is true for a damaged old file, which is moved aside instead of removed.
 	Aside bool
-	// InUse is called when the copy becomes the current file, before any caller can read the copy. It must not use the
-	// File. May be nil.
+	// InUse is called when the copy becomes current, before any caller reads it. It must not use the File. May be nil.
 	InUse func()
 	// Retired is called when the old file is closed, unless another replaced file still has readers. May be nil.
 	Retired func()
@@ -83,8 +82,7 @@ func (f *File) Fresh(old *Handle) (*Handle, error) {
 	return createTemporary(f.real, creating{maxSize: f.MaxSize, pageSize: f.o.PageSize, mapped: mapSize(size)})
 }
 
-// Beside returns a temporary file name in the directory of the file. After a crash, the next Open for writing removes
-// the temporary file.
+// Beside returns a name for a temporary file beside the file. After a crash, the next Open for writing removes it.
 func (f *File) Beside() string { return temporaryName(f.real) }
 
 func (f *File) giveName(x Exchange, old, fresh *Handle) (movedTo string, err error) {
@@ -108,7 +106,7 @@ func (f *File) replaceDamaged(old, fresh *Handle) (movedTo string, err error) {
 			return "", fmt.Errorf("move the old file aside: %w", err)
 		}
 	}
-	if movedTo != "" && hasName(old.File, f.real) { // the old file has two names now: the store's and movedTo
+	if movedTo != "" && hasName(old.File, f.real) { // The old file has two names now, real and movedTo.
 		err = os.Rename(fresh.Path, f.real)
 	} else {
 		err = TakeName(fresh.Path, f.real)

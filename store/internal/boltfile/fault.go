@@ -14,7 +14,6 @@ import (
 // of the damage. FaultError wraps entry.ErrDamaged.
 type FaultError struct{ What any }
 
-// memoryFault is implemented by the runtime's error for unreadable memory.
 type memoryFault interface{ Addr() uintptr }
 
 func asMemoryFault(recovered any) (fault memoryFault, ok bool) {

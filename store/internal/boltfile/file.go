@@ -36,8 +36,8 @@ type File struct {
 	writerLock
 
 	o    Options
-	real string // absolute path with symbolic links resolved, for all file operations; set by resolve
-	anew anew   // used by the holder of the writer lock
+	real string // real is the absolute path without symbolic links, for all file operations; resolve sets it.
+	anew anew   // Only the holder of the writer lock uses anew.
 	// hidden is true if a lack of permissions prevented the check of KeepName. Only the holder of the writer lock uses it.
 	hidden bool
 	// markedClean is true while the root bucket may say that the file was closed cleanly; the first commit removes that
@@ -45,7 +45,7 @@ type File struct {
 	markedClean bool
 	// Exchange holds exchanging. Take the writer lock first.
 	exchanging patient.Mutex
-	retiring   atomic.Int32 // number of replaced files that readers still use
+	retiring   atomic.Int32 // retiring is the number of replaced files that readers still use.
 
 	// quarantined is the name to which Open moved a damaged file. unverified is true if Open has not verified some pages.
 	// wasClean is true if the file had been closed cleanly.
@@ -69,8 +69,7 @@ type Options struct {
 	// Logger is the logger; nil for klog's.
 	Logger *logr.Logger
 	// Wall returns the time of the wall clock. Default time.Now.
-	Wall func() time.Time
-	// Commit replaces tx.Commit in tests.
+	Wall   func() time.Time
 	Commit func(tx *bolt.Tx) error
 	// Unlock reads the data keys from a file that is being opened. If it fails with ErrDamaged, the file is moved aside.
 	Unlock func(ctx context.Context, h *Handle) error

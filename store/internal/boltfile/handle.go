@@ -81,7 +81,7 @@ func (h *Handle) verifyIdentity(tx *bolt.Tx, committed int64) error {
 	}
 	b, at := tx.Bucket(format.BucketLarder), int64(tx.ID())
 	if tx.Writable() {
-		at-- // a write transaction's id is one higher than the id of the state it reads
+		at-- // A write transaction's id is one higher than the id of the state it reads.
 	}
 	switch {
 	case b == nil:
@@ -109,7 +109,7 @@ func (h *Handle) Update(fn, commit func(tx *bolt.Tx) error) error {
 		if err != nil {
 			return err
 		}
-		defer h.rollback(tx) // does nothing after a commit
+		defer h.rollback(tx) // rollback does nothing after a commit.
 		if err := h.verifyIdentity(tx, h.committed.Load()); err != nil {
 			return err
 		}
@@ -140,7 +140,7 @@ func (h *Handle) begin(writable bool) (*bolt.Tx, error) {
 	}
 	began := false
 	defer func() {
-		if !began { // bbolt panicked while it held its locks
+		if !began { // bbolt panicked while it held its locks.
 			h.Stuck.Store(true)
 			h.unreadable.Store(!writable || h.unreadable.Load())
 		}
@@ -154,7 +154,7 @@ func (h *Handle) rollback(tx *bolt.Tx) {
 	if h.Stuck.Load() {
 		return
 	}
-	_ = tx.Rollback() // reads no page; fails after a commit
+	_ = tx.Rollback() // Rollback reads no page, and fails after a commit.
 }
 
 // Discard closes and removes a new file that has no final name yet.

@@ -54,8 +54,7 @@ func openLocked(ctx context.Context, path string, flag int, exclusive bool, dead
 	}
 }
 
-// closeMapped unlocks and closes a file that may still be mapped into memory. It unlocks first, because the mapping
-// would keep the lock.
+// closeMapped unlocks the file before it closes it, because a mapping of the file would keep the lock.
 func closeMapped(f *os.File) error {
 	return errors.Join(unlock(f), f.Close())
 }
@@ -87,7 +86,6 @@ func waitUntil(ctx context.Context, deadline time.Time) bool {
 	}
 }
 
-// gaveUp returns ErrLocked with the processes that hold the lock, and with the cause of ctx if ctx has ended.
 func gaveUp(ctx context.Context, path string) error {
 	if ctx.Err() == nil {
 		return locked(path)

@@ -8,8 +8,7 @@ import (
 	"os"
 )
 
-// noFollow has no counterpart on these systems: a user who can make a symbolic link beside the store can also change
-// the store.
+// noFollow is not needed: a user who can make a symbolic link beside the store can also change the store.
 const noFollow = 0
 
 // tryLock does nothing and returns true: bbolt locks the file when it opens it.

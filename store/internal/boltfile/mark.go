@@ -24,7 +24,7 @@ import (
 // another reason, so the file is moved aside only if it is damaged. A process whose store fails also leaves a Mark with
 // a count.
 type Mark struct {
-	f    *os.File // the locked file; nil after Release, and on a full disk
+	f    *os.File // f is the locked file; nil after Release, and on a full disk.
 	path string
 	// Crashes is the number of processes that died while they opened the store, as TakeMark read it.
 	Crashes int
@@ -64,13 +64,12 @@ func crashesSaid(store string) int {
 	return readCount(f)
 }
 
-// readCount returns the number of crashes in a Mark: 0 for an empty Mark, and 1 for unreadable content, as after a torn
-// write.
+// readCount returns the number of crashes in a Mark: 0 for an empty Mark, and 1 for unreadable content.
 func readCount(f *os.File) int {
 	data, err := io.ReadAll(io.LimitReader(f, 20))
 	text := strings.TrimSpace(string(data))
 	if err == nil && text == "" {
-		return 0 // the process died before it opened the store
+		return 0 // An empty mark: the process died before it opened the store.
 	}
 	if n, err := strconv.Atoi(text); err == nil && n > 0 {
 		return n
@@ -85,7 +84,7 @@ func (m *Mark) Count() {
 		return
 	}
 	if _, err := m.f.WriteAt([]byte(strconv.Itoa(m.Crashes+1)+"\n"), 0); err != nil {
-		m.Crashes = max(m.Crashes, 1) // without a count, this process must verify the file
+		m.Crashes = max(m.Crashes, 1) // Without a count, this process must verify the file.
 	}
 }
 

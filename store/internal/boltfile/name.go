@@ -28,7 +28,7 @@ func (f *File) KeepName(ctx context.Context) error {
 		return err
 	}
 	err = f.anew.err
-	if time.Now().After(f.anew.next) || f.ending() { // no delay while the file is being closed: this is the last attempt
+	if time.Now().After(f.anew.next) || f.ending() { // An ending File makes its last attempt without delay.
 		err = f.writeAnew(ctx)
 	}
 	if err != nil {
@@ -37,8 +37,7 @@ func (f *File) KeepName(ctx context.Context) error {
 	return nil
 }
 
-// lostName reports whether no file has the name of the open file. It fails with ErrReplaced if another file has the
-// name.
+// lostName reports whether the open file's name is gone. It fails with ErrReplaced if another file has the name.
 func (f *File) lostName() (lost bool, err error) {
 	h, err := f.acquire()
 	if err != nil {
@@ -82,7 +81,7 @@ func (f *File) writeAnew(ctx context.Context) error {
 	f.exchanging.Lock()
 	defer f.exchanging.Unlock()
 	_, err := f.Exchange(ctx, Exchange{Copy: f.o.Copy, removed: true})
-	if err == nil || ctx.Err() == nil { // a canceled copy does not delay the next attempt
+	if err == nil || ctx.Err() == nil { // A canceled copy does not delay the next attempt.
 		f.anew.tried(err)
 	}
 	if err != nil {
@@ -102,9 +101,9 @@ const (
 // anew limits how often a removed file is copied, since copying a large file keeps the disk busy. Only the holder of
 // the writer lock may use it.
 type anew struct {
-	err  error         // error of the last copy of a removed file, or nil
-	wait time.Duration // delay before the next copy of a removed file
-	next time.Time     // earliest time of the next copy of a removed file
+	err  error         // err is the error of the last copy of a removed file, or nil.
+	wait time.Duration // wait is the delay before the next copy of a removed file.
+	next time.Time     // next is the earliest time of the next copy of a removed file.
 }
 
 func (a *anew) tried(err error) {
@@ -135,7 +134,7 @@ func TakeName(from, to string) error {
 	err := os.Link(from, to)
 	switch {
 	case err == nil:
-		_ = os.Remove(from) // if this fails, the next open for writing removes the temporary name
+		_ = os.Remove(from) // After a failed Remove, the next open for writing removes the temporary name.
 		return nil
 	case errors.Is(err, os.ErrExist):
 		return errTaken

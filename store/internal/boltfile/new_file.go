@@ -37,7 +37,7 @@ func BeginFile(ctx context.Context, path string, deadline time.Time) (*NewFile, 
 	if err != nil {
 		return nil, err
 	}
-	if err := WantNone(path); err != nil { // another process may have made a file during the wait
+	if err := WantNone(path); err != nil { // Another process may have made a file during the wait for the Mark.
 		return nil, errors.Join(err, mark.Release())
 	}
 	RemoveDebris(path)

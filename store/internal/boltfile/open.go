@@ -92,8 +92,7 @@ func (f *File) regular() (os.FileInfo, error) {
 	return info, err
 }
 
-// withMark calls fn while it holds the Mark. If the File has failed when fn returns, withMark leaves a Mark for the
-// next process.
+// withMark calls fn while it holds the Mark. If the File has failed then, withMark leaves a Mark for the next process.
 func (f *File) withMark(ctx context.Context, deadline time.Time, fn func(mark *Mark) error) error {
 	mark, err := TakeMark(ctx, f.real, deadline)
 	if err != nil {
@@ -104,13 +103,12 @@ func (f *File) withMark(ctx context.Context, deadline time.Time, fn func(mark *M
 		f.Logger().Error(released, "The mark beside the store could not be removed; the next process will verify the store")
 	}
 	if f.Err() != nil {
-		f.leaveMark() // Release has removed this process's Mark
+		f.leaveMark() // Release has removed this process's Mark.
 	}
 	return err
 }
 
-// openAsIs opens the existing file without repairing it. It fails with ErrDamaged for a damaged file, and does not move
-// it.
+// openAsIs opens the existing file. It fails with ErrDamaged for a damaged file, and does not move it.
 func (f *File) openAsIs(ctx context.Context, mark *Mark, deadline time.Time) error {
 	locked, err := openLocked(ctx, f.real, os.O_RDWR, true, deadline)
 	if err != nil {
@@ -218,11 +216,10 @@ func (f *File) ensure() error {
 	default:
 		f.Logger().Info("The store is an empty file, as a crash can leave it; it is made anew")
 	}
-	return create(f.real, creating{pageSize: f.o.PageSize}) // MaxSize applies only to later writes
+	return create(f.real, creating{pageSize: f.o.PageSize}) // MaxSize applies only to later writes.
 }
 
-// quarantine moves the file aside because of reason. The caller holds the Mark, so no other process can have replaced
-// the file.
+// quarantine moves the damaged file aside. The caller holds the Mark, so no other process can have replaced the file.
 func (f *File) quarantine(reason error) error {
 	name, err := setAside(f.real, os.Rename)
 	if err != nil {

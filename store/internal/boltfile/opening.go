@@ -21,7 +21,6 @@ type opening struct {
 	File     *os.File
 	ReadOnly bool
 	MaxSize  int64
-	// pageSize is the page size of a new file.
 	pageSize int
 	// Verify makes Open verify every page before bbolt maps the file.
 	Verify bool
@@ -30,11 +29,10 @@ type opening struct {
 	// Unseen is true after Open if some branch pages are not verified.
 	Unseen bool
 
-	root root // content of the root bucket; read by Open
+	root root // Open reads root, the content of the root bucket.
 }
 
-// BranchDepth is the depth of the objects bucket of a collection. At that depth and below, a walk of the branch pages
-// skips the leaves.
+// BranchDepth is the depth of the objects bucket. At that depth and below, a walk of the branch pages skips the leaves.
 const BranchDepth = 2
 
 // branchBytes is the number of bytes of branch pages that Open verifies in a cleanly closed file: for about 25,000
@@ -122,7 +120,7 @@ func (o *opening) walkBranches(pages *boltcheck.File, clean bool) error {
 
 func (o *opening) walk(pages *boltcheck.File, how boltcheck.WalkOptions) error {
 	problems, err := pages.Walk(context.Background(), how)
-	if len(problems) > 0 { // report the problems even if the walk ended early
+	if len(problems) > 0 { // Problems are reported even if the walk ended early.
 		return PagesError(o.Path, problems)
 	}
 	return OwnErrors(err)
@@ -147,28 +145,27 @@ func (o *opening) openBolt(mapped int) (*Handle, error) {
 	}
 	err = contain(func() error {
 		db, err := bolt.Open(o.Path, 0o600, &bolt.Options{
-			Timeout:         1, // the file is locked already; do not wait
+			Timeout:         1, // The file is locked already, so bbolt need not wait.
 			ReadOnly:        o.ReadOnly,
-			FreelistType:    bolt.FreelistArrayType, // with the map freelist the file grows for ever (docs/adr/0006)
+			FreelistType:    bolt.FreelistArrayType, // With the map freelist the file grows for ever (docs/adr/0006).
 			InitialMmapSize: mapped,
 			PageSize:        o.pageSize,
 			MaxSize:         o.limit(),
-			NoStatistics:    true, // the statistics lock would be taken by every reader
+			NoStatistics:    true, // Every reader would take the lock of the statistics.
 			OpenFile:        o.openLockedFile,
 		})
 		h.DB = db
 		return err
 	})
 	if err != nil && mapped > 0 && errors.Is(err, syscall.ENOMEM) {
-		// If the limit of the process's address space is too low for mapped (ulimit -v), bbolt chooses the size. bbolt has
-		// closed the file.
+		// The process's address space is too small for mapped (ulimit -v): bbolt may choose. bbolt has closed the file.
 		if o.File, err = os.OpenFile(o.Path, o.flag()|noFollow, 0); err != nil {
 			return nil, err
 		}
 		return o.openBolt(0)
 	}
 	if err != nil {
-		_ = closeMapped(o.File) // bbolt has closed the file, unless it panicked
+		_ = closeMapped(o.File) // bbolt has closed the file, unless bbolt panicked.
 		return nil, err
 	}
 	h.DB.AllocSize = AllocSize
@@ -204,7 +201,7 @@ func (o *opening) judge(err error) error {
 		return again
 	}
 	if fault != nil && !fault.isMemoryFault() {
-		return err // bbolt cannot use the pages, although they have no problem
+		return err // bbolt cannot use the pages, although they are valid.
 	}
 	return fmt.Errorf("it could not be read, though its pages are good now; try again (%v)", err) //nolint:errorlint
 }

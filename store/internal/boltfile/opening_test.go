@@ -17,7 +17,6 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// eachPageSize runs test with a file of the default page size and a file of another page size.
 func eachPageSize(t *testing.T, test func(t *testing.T, path string, pageSize int)) {
 	for _, size := range []int{4 << 10, 16 << 10} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) { test(t, fileWithBranches(t, size), size) })
@@ -93,13 +92,13 @@ func TestJudge(t *testing.T) {
 			damaged bool
 		}{
 			{good, fault, false},
-			{good, berrors.ErrInvalid, false}, // bbolt also returns ErrInvalid for a failed read
-			{good, panicked, true},            // a file on which bbolt panics is unusable
+			{good, berrors.ErrInvalid, false}, // bbolt also returns ErrInvalid for a failed read.
+			{good, panicked, true},            // A file on which bbolt panics is unusable.
 			{bad, fault, true},
 			{bad, berrors.ErrInvalid, true},
 			{bad, berrors.ErrVersionMismatch, true},
 			{bad, berrors.ErrChecksum, true},
-			{missing, fault, false}, // a missing file cannot be verified, so the fault does not count as damage
+			{missing, fault, false}, // A missing file cannot be verified, so the fault does not count as damage.
 			{missing, panicked, false},
 			{good, os.ErrPermission, false},
 		} {
@@ -125,7 +124,7 @@ func TestOpenReportsDamageInPartialWalk(t *testing.T) {
 					continue
 				}
 				branches++
-				copy(page[16+8:16+16], page[:8]) // the first entry of the branch page points to the page itself
+				copy(page[16+8:16+16], page[:8]) // The first entry of the branch page points to the page itself.
 			}
 		})
 		reported, ended := 0, 0
@@ -147,8 +146,7 @@ func TestOpenReportsDamageInPartialWalk(t *testing.T) {
 	})
 }
 
-// TestOpenReadsABoundedPart checks that Open verifies at most branchBytes of a cleanly closed file, and leaves the rest
-// to the verification in the background.
+// TestOpenReadsABoundedPart checks that Open verifies at most branchBytes of a cleanly closed file.
 func TestOpenReadsABoundedPart(t *testing.T) {
 	eachPageSize(t, func(t *testing.T, path string, _ int) {
 		pages, data := mustPages(t, path, nil)

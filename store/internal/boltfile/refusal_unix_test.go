@@ -59,8 +59,7 @@ func TestOpenGivesUp(t *testing.T) {
 	}
 }
 
-// TestUnlockThatMeetsAFault checks that a temporary read error in Options.Unlock does not count as damage, and that a
-// failed Unlock leaves the file unlocked.
+// TestUnlockThatMeetsAFault checks that a temporary read error in Options.Unlock does not count as damage.
 func TestUnlockThatMeetsAFault(t *testing.T) {
 	path := fileWithBranches(t, 4<<10)
 	for _, readOnly := range []bool{true, false} {
@@ -79,8 +78,7 @@ func TestUnlockThatMeetsAFault(t *testing.T) {
 	mustCloseFile(t, f)
 }
 
-// TestSyncThatFails checks that nothing more is written to a file after a failed sync, since its last commit may not be
-// on the disk.
+// TestSyncThatFails checks that a failed sync stops writes, since the file's last commit may not be on the disk.
 func TestSyncThatFails(t *testing.T) {
 	path := fileWithBranches(t, 4<<10)
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
@@ -140,8 +138,7 @@ func TestClosedFile(t *testing.T) {
 	}
 }
 
-// TestLockTakenInBetween checks that Open fails with ErrLocked and closes the file if another process locks it before
-// bbolt does.
+// TestLockTakenInBetween checks that Open fails with ErrLocked if another process locks the file before bbolt does.
 func TestLockTakenInBetween(t *testing.T) {
 	path := fileWithBranches(t, 4<<10)
 	other, err := os.Open(path)
@@ -178,8 +175,7 @@ func TestRootPageWithFlippedBits(t *testing.T) {
 	}
 }
 
-// TestLinkInPlaceOfTheFile checks that Open refuses, and does not remove, a symbolic link that replaces the file after
-// its path was resolved.
+// TestLinkInPlaceOfTheFile checks that Open refuses a symbolic link that replaced the file after resolve.
 func TestLinkInPlaceOfTheFile(t *testing.T) {
 	dir := t.TempDir()
 	target, path := filepath.Join(dir, "target"), filepath.Join(dir, "store")
@@ -203,8 +199,7 @@ func TestLinkInPlaceOfTheFile(t *testing.T) {
 	}
 }
 
-// TestRenamesThatFail checks two failed renames: create removes its temporary file, and setAside leaves the damaged
-// file in place.
+// TestRenamesThatFail checks that create removes its temporary file, and that setAside leaves the damaged file.
 func TestRenamesThatFail(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "store")
@@ -221,8 +216,7 @@ func TestRenamesThatFail(t *testing.T) {
 	wantFiles(t, dir, "store")
 }
 
-// TestTakeNameWithoutLinks checks that TakeName replaces nothing even where hard links are not possible, as for a
-// directory.
+// TestTakeNameWithoutLinks checks that TakeName replaces nothing where hard links fail, as for a directory.
 func TestTakeNameWithoutLinks(t *testing.T) {
 	dir := t.TempDir()
 	from, to := filepath.Join(dir, "from"), filepath.Join(dir, "to")
@@ -312,8 +306,7 @@ func TestFileThatCannotBeMapped(t *testing.T) {
 	}
 }
 
-// TestFileGrowsUntilItCanBeMapped checks that the file of a 32-bit program stops growing below the mappable size, with
-// ErrNoSpace.
+// TestFileGrowsUntilItCanBeMapped checks that a file stops growing below the mappable size, with ErrNoSpace.
 func TestFileGrowsUntilItCanBeMapped(t *testing.T) {
 	defer func(before int64) { mappable = before }(mappable)
 	mappable = mapReserve + 16<<20

@@ -11,7 +11,7 @@ import (
 type Scan struct {
 	c     *bolt.Cursor
 	begun bool
-	last  []byte // last key read; memory of the transaction
+	last  []byte // last is the last key read, memory of the transaction.
 	// Err is the damage that made Next or Seek return nil.
 	Err error
 }

@@ -39,7 +39,7 @@ func (f *File) ViewFile(ctx context.Context, fn func(h *Handle, size int64, txid
 			if err != nil {
 				return err
 			}
-			return OwnErrors(fn(h, info.Size(), uint64(tx.ID()))) // for damage, Classify makes the File fail
+			return OwnErrors(fn(h, info.Size(), uint64(tx.ID()))) // Classify makes the File fail if OwnErrors reports damage.
 		})
 	}
 	return err
@@ -67,8 +67,7 @@ func (f *File) Update(ctx context.Context, w Work, fn func(tx *bolt.Tx) error) e
 	return f.UpdateThen(ctx, w, fn, func(error) {})
 }
 
-// UpdateThen is Update, and calls then with the result before the next writer starts. It does not call then if it fails
-// before it has the writer lock.
+// UpdateThen is Update, and calls then with the result before the next writer starts, if it got the writer lock.
 func (f *File) UpdateThen(ctx context.Context, w Work, fn func(tx *bolt.Tx) error, then func(err error)) error {
 	if f.o.ReadOnly {
 		return fmt.Errorf("%s: %w", f.Path, ErrReadOnly)

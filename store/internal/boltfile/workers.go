@@ -5,13 +5,12 @@ import (
 	"sync"
 )
 
-// Workers runs the background goroutines of one user of a File, such as a collection. They end before the File's own
-// goroutines.
+// Workers runs the background goroutines of one user of a File, such as a collection.
 type Workers struct {
 	file    *File
-	ctx     context.Context // context of the goroutines; Stop cancels it
+	ctx     context.Context // Stop cancels ctx, the context of the goroutines.
 	cancel  context.CancelFunc
-	mu      sync.Mutex // held while Start, Do and Stop check or end ctx; running grows only under mu
+	mu      sync.Mutex // Start, Do and Stop hold mu while they check or end ctx; running grows only under mu.
 	running sync.WaitGroup
 }
 

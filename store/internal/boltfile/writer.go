@@ -20,7 +20,6 @@ type Work struct {
 	Long bool
 }
 
-// Kinds of Work that any part of the program may do.
 var (
 	Upkeep  = Work{What: "upkeep of the file"}
 	Closing = Work{What: "the closing of the store"}
@@ -34,11 +33,10 @@ const (
 	CloseWait = 10 * time.Second
 )
 
-// writing describes the holder of the writer lock.
 type writing struct {
 	Work
 	since time.Time
-	slow  atomic.Bool // true once the writer lock has been held for SlowAfter
+	slow  atomic.Bool // slow is true once the writer lock has been held for SlowAfter.
 }
 
 func (w *writing) String() string {
@@ -49,12 +47,12 @@ type writerLock struct {
 	// OnRelease is called before the writer lock is released, in tests. Set it while no write runs. May be nil.
 	OnRelease func()
 
-	path   string // name of the file in errors
+	path   string
 	log    func() logr.Logger
-	onSlow func() // Options.Slow
+	onSlow func() // onSlow is Options.Slow.
 
-	token chan struct{}           // capacity 1; holds a token while a caller has the writer lock
-	now   atomic.Pointer[writing] // the current write, or nil
+	token chan struct{}           // token has capacity 1, and is full while a caller has the writer lock.
+	now   atomic.Pointer[writing] // now is the current write, or nil.
 }
 
 // TakeWriter takes the writer lock for w. If ctx ends first, the error names the current holder.

@@ -66,7 +66,7 @@ func (c *collection) checkSeq(s state, k, key []byte) int {
 	switch {
 	case !ok:
 		c.problem("the changelog has a number of %d bytes", len(k))
-	case err != nil: // checkRecord reports the damaged record
+	case err != nil: // checkRecord reports a damaged record.
 	case !found:
 		c.problem("the changelog names %s, which is not there", printable.Key(string(key)))
 	case h.Seq != seq:

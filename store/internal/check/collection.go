@@ -22,7 +22,6 @@ import (
 // stepEntries and stepBytes bound the entries that one transaction verifies.
 const stepEntries = 1000
 
-// errDropped means that a collection has been dropped since the check began.
 var errDropped = errors.New("the collection is gone")
 
 type collection struct {
@@ -39,7 +38,7 @@ func (c *collection) problem(format string, args ...any) {
 
 type state struct {
 	format.Info
-	log                      changelog.State // from Info
+	log                      changelog.State
 	bucket, objects, indexes *bolt.Bucket
 }
 
@@ -121,7 +120,7 @@ func (c *collection) each(
 		err := c.view(ctx, func(s state) error {
 			more = false
 			b := of(s)
-			if b == nil { // an earlier check has reported the missing bucket
+			if b == nil { // An earlier check has reported the missing bucket.
 				return nil
 			}
 			keys := boltfile.ScanAfter(b, after)
@@ -256,7 +255,7 @@ func (c *collection) checkIndexEntry(s state, name string, k, v []byte) int {
 	}
 	h, payload, found, err := c.stored(s, key)
 	switch {
-	case err != nil: // checkRecord reports the damaged record
+	case err != nil: // checkRecord reports a damaged record.
 	case !found:
 		c.problem("index %q files %s, which is not there", name, printable.Key(key))
 	case !slices.Contains(h.Terms[name], value):

@@ -41,7 +41,6 @@ func (r *Report) problem(format string, args ...any) {
 type content struct {
 	File
 	*Report
-	// handle is the handle of the transaction that view has begun.
 	handle *boltfile.Handle
 	// read is the number of bytes read in this step; unpaid is the number of bytes read since the last pause in rest.
 	read, unpaid int

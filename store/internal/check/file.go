@@ -22,7 +22,6 @@ func (f *File) ProblemError(problem string) error {
 	return fmt.Errorf("%s: %s: %w", f.Path, problem, entry.ErrDamaged)
 }
 
-// viewPages calls fn with the pages of the file that a read transaction sees.
 func (f *File) viewPages(ctx context.Context, fn func(h *boltfile.Handle, pages *boltcheck.File) error) error {
 	return f.ViewFile(ctx, func(h *boltfile.Handle, size int64, txid uint64) error {
 		pages, err := boltcheck.OpenTx(h.File, size, txid)

@@ -28,7 +28,7 @@ func Pages(ctx context.Context, f File) (problems []string, err error) {
 		err = f.viewPages(ctx, func(h *boltfile.Handle, pages *boltcheck.File) error {
 			begun := time.Now()
 			o := boltcheck.WalkOptions{LeafDepth: boltfile.BranchDepth, Pace: func(context.Context, int) error {
-				if time.Since(begun) > most || !f.IsCurrent(h) { // viewPages fails after File.Close
+				if time.Since(begun) > most || !f.IsCurrent(h) { // After File.Close, viewPages fails.
 					return errAgain
 				}
 				return nil
@@ -40,7 +40,7 @@ func Pages(ctx context.Context, f File) (problems []string, err error) {
 			return err
 		})
 	}
-	if errors.Is(err, entry.ErrDamaged) { // damage has ended the walk early
+	if errors.Is(err, entry.ErrDamaged) { // Damage has ended the walk of the pages early.
 		return append(problems, err.Error()), nil
 	}
 	return problems, err

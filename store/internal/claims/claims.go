@@ -25,15 +25,15 @@ func (*HeldError) Unwrap() error { return ErrHeld }
 // Set holds claims by name. The zero value is empty.
 type Set struct {
 	mu    sync.Mutex
-	names map[string]*Claim // guarded by mu
+	names map[string]*Claim // mu guards names.
 }
 
 // Claim is the right to a name in a Set.
 type Claim struct {
-	free    chan struct{} // closed by Release
-	stuck   chan struct{} // closed by GiveUp, when the holder has stopped waiting for the disk
-	closing func() bool   // reports whether the holder is about to release the claim
-	holder  any           // for the HeldError of other callers
+	free    chan struct{} // Release closes free.
+	stuck   chan struct{} // GiveUp closes stuck, when the holder has stopped waiting for the disk.
+	closing func() bool   // closing reports whether the holder is about to release the claim.
+	holder  any           // Other callers get holder in a HeldError.
 }
 
 // Try claims a name for a short time: Await for the name waits instead of failing. It returns false for a claimed name.
@@ -42,8 +42,7 @@ func (o *Set) Try(name string) bool {
 	return held == nil
 }
 
-// take claims a name and returns the new claim as mine. If the name is already claimed, it returns the existing claim
-// as held.
+// take claims a name and returns the claim as mine, or the existing claim of the name as held.
 func (o *Set) take(name string, closing func() bool, holder any) (mine, held *Claim) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

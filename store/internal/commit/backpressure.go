@@ -41,8 +41,7 @@ func fills(m Member, bytes, bound, live int) bool {
 	return bytes >= 2*bound || bytes >= bound && m.Size() >= max(1, bound/live)
 }
 
-// waitProgress waits until progress is closed. Unless full is true, it waits for atMost at most. It returns the cause
-// of ctx if ctx ends first.
+// waitProgress waits until progress is closed, and for atMost unless full is true. If ctx ends, it returns the cause.
 func waitProgress(ctx context.Context, progress <-chan struct{}, full bool, atMost time.Duration) error {
 	var over <-chan time.Time
 	if !full {

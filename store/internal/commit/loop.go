@@ -35,9 +35,9 @@ type Snapshot interface {
 }
 
 type Options struct {
-	Interval time.Duration // maximum time from a change to its commit
-	Enough   func() int    // number of uncommitted bytes at which a commit is due at once; called under a lock
-	Limit    int           // maximum number of uncommitted bytes; writers wait at Limit
+	Interval time.Duration // Interval is the maximum time from a change to its commit.
+	Enough   func() int    // Enough returns the uncommitted bytes at which a commit is due; called under a lock.
+	Limit    int           // Limit is the maximum number of uncommitted bytes, at which writers wait.
 }
 
 // Loop commits the changes of a store's collections to the file. Its goroutine runs only while a collection is dirty,
@@ -50,15 +50,15 @@ type Loop struct {
 	flushing chan struct{}
 
 	mu       sync.Mutex
-	dirty    map[Member]struct{} // collections with uncommitted changes; guarded by mu
-	bytes    int                 // uncommitted bytes of the dirty collections; guarded by mu
-	since    time.Time           // time of the first change since the last snapshot; guarded by mu
-	dueSince time.Time           // time since which bytes is at least due(), or zero; guarded by mu
-	running  bool                // whether the commit goroutine is running; guarded by mu
-	full     chan struct{}       // has a token once there may be enough uncommitted bytes for a commit at once
-	err      error               // error of the last commit, or nil; guarded by mu
-	closed   bool                // whether Close has begun and writes are refused; guarded by mu
-	progress chan struct{}       // closed and replaced by a new channel after each attempt to commit; guarded by mu
+	dirty    map[Member]struct{} // dirty has the collections with uncommitted changes; guarded by mu.
+	bytes    int                 // bytes is the size of all uncommitted changes; guarded by mu.
+	since    time.Time           // since is the time of the first change after the last snapshot; guarded by mu.
+	dueSince time.Time           // dueSince is when bytes reached due(), or zero; guarded by mu.
+	running  bool                // running is true while the commit goroutine runs; guarded by mu.
+	full     chan struct{}       // full has a token once there may be enough uncommitted bytes for a commit at once.
+	err      error               // err is the error of the last commit, or nil; guarded by mu.
+	closed   bool                // closed is true after Close, which refuses writes; guarded by mu.
+	progress chan struct{}       // progress is closed and replaced after each attempt to commit; guarded by mu.
 }
 
 func NewLoop(o Options) *Loop {
@@ -92,7 +92,7 @@ func (l *Loop) Add(m Member, grown int) {
 		default:
 		}
 	}
-	if !l.running && !l.closed { // after Close, Store.Close does the last commit
+	if !l.running && !l.closed { // After Close, Store.Close does the last commit.
 		l.running = true
 		l.File.Go("commit what is pending", l.loop)
 	}
@@ -125,7 +125,7 @@ func (l *Loop) await(ctx context.Context, retry time.Duration) bool {
 		case <-full:
 			timer.Stop()
 			return true
-		case <-progress: // another call of Flush has committed
+		case <-progress: // Another call of Flush has committed.
 		case <-ctx.Done():
 		}
 		timer.Stop()
@@ -147,7 +147,7 @@ func (l *Loop) next(ctx context.Context, retryAt time.Time) (at time.Time, full,
 	case l.bytes >= l.due():
 		return time.Now(), l.full, l.progress, true
 	}
-	l.drainFullLocked() // the channel may still have a token from before the last commit
+	l.drainFullLocked() // The channel full may still have a token from before the last commit.
 	return l.since.Add(l.Interval), l.full, l.progress, true
 }
 
@@ -196,10 +196,10 @@ func (l *Loop) Flush(ctx context.Context) error {
 		return fmt.Errorf("commit what is pending: %w", err)
 	}
 	done := make(chan error, 1)
-	go func() { // this goroutine holds flushing and the writer lock, so Close waits for it
+	go func() { // This goroutine holds flushing and the writer lock, so Close waits for the commit.
 		err := l.write(snaps)
 		before := l.note(snaps, err)
-		release() // after note has updated the cursors, which the next writer writes
+		release() // The next writer writes the cursors, which note has updated.
 		l.log(before, err)
 		for _, snap := range snaps {
 			snap.Notify(time.Since(begun), err)

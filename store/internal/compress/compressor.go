@@ -9,7 +9,6 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// Parameters of new dictionaries.
 const (
 	// dictionaryBytes is the size of a dictionary. Twice that size compresses 3 % better (docs/adr/0007).
 	dictionaryBytes = 64 << 10
@@ -28,9 +27,9 @@ type Compressor struct {
 	// sealed is true for an encrypted collection, whose new dictionaries get random ids: an id that is a hash could
 	// confirm a guess of the content. mu guards sealed.
 	sealed   bool
-	current  *Dictionary // dictionary for new records; nil without enough payloads; guarded by mu
-	gathered [][]byte    // uncompressed payloads for the first dictionary; guarded by mu
-	bytes    int         // bytes of the gathered payloads; guarded by mu
+	current  *Dictionary // current is the dictionary for new records, or nil; guarded by mu.
+	gathered [][]byte    // gathered has the payloads for the first dictionary; guarded by mu.
+	bytes    int         // bytes is the size of the gathered payloads; guarded by mu.
 	// known holds hashes of the gathered payloads: after a failed commit, the same payloads arrive again. mu guards known.
 	known map[uint64]struct{}
 }
@@ -65,8 +64,7 @@ func (c *Compressor) Seal() {
 	}
 }
 
-// Resume sets the dictionary for new records to the stored dictionary d, unless d was made for unsealed records and the
-// collection is sealed.
+// Resume sets the dictionary for new records to d, unless the collection is sealed and d is from unsealed records.
 func (c *Compressor) Resume(d *Dictionary) {
 	if !(c.IsSealed() && d.IsHashed()) {
 		c.Use(d)
@@ -162,8 +160,7 @@ func (c *Compressor) isKnownLocked(payload []byte) bool {
 // part returns the maximum number of bytes of one payload in a dictionary.
 func (c *Compressor) part() int { return c.DictBytes / sampleParts }
 
-// make returns a dictionary of evenly spaced payloads, from the first to the last, because neighboring objects are
-// alike.
+// make returns a dictionary of evenly spaced payloads, because neighboring objects are alike.
 func (c *Compressor) make(payloads [][]byte, sealed bool) *Dictionary {
 	content := make([]byte, 0, c.DictBytes)
 	for _, i := range spread(len(payloads), c.parts(payloads), 0) {
@@ -187,8 +184,7 @@ func (c *Compressor) parts(payloads [][]byte) int {
 	return int(min(int64(len(payloads)), fill))
 }
 
-// spread returns k indexes below n at equal distances. The first index is 0 if halves is 0, and half a distance if
-// halves is 1.
+// spread returns k evenly spaced indexes below n. The first is 0, or half a distance if halves is 1.
 func spread(n, k, halves int) []int {
 	at := make([]int, k)
 	for i := range at {

@@ -16,21 +16,19 @@ type Opener interface {
 	Payload(bucket []byte, key string, h format.Header, payload []byte) ([]byte, error)
 }
 
-// Records opens and appends dictionary records. It seals (encrypts) them if the collection is sealed. keyring.Sealer
-// implements it.
+// Records opens and appends dictionary records, and seals them in a sealed collection. keyring.Sealer implements it.
 type Records interface {
 	Opener
 	Append(dst, bucket []byte, key string, h format.Header, payload []byte) []byte
 }
 
-// Dictionaries gives access to the stored dictionaries of a collection. It keeps used dictionaries in memory, and is
-// safe for concurrent use.
+// Dictionaries gives access to a collection's stored dictionaries, and caches them. It is safe for concurrent use.
 type Dictionaries struct {
 	collection string
 	records    Records
 
 	mu   sync.RWMutex
-	byID map[uint64]*Dictionary // used dictionaries by id; guarded by mu
+	byID map[uint64]*Dictionary // byID has the used dictionaries; guarded by mu.
 }
 
 func NewDictionaries(collection string, records Records) *Dictionaries {
@@ -53,7 +51,7 @@ func (d *Dictionaries) Get(tx *bolt.Tx, id uint64) (*Dictionary, error) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if known := d.byID[id]; known != nil { // a concurrent reader has read the dictionary first; all readers share one
+	if known := d.byID[id]; known != nil { // All readers share the dictionary that the first reader has read.
 		return known, nil
 	}
 	d.byID[id] = found

@@ -87,7 +87,7 @@ func (d *Dictionary) Decompress(buf, compressed []byte, size int) ([]byte, error
 	if len(plain) != size {
 		return nil, fmt.Errorf("%d bytes where the header says %d", len(plain), size)
 	}
-	return buf[:size], nil // keep the whole capacity for the next use of the buffer
+	return buf[:size], nil // The pool keeps the whole capacity for the next payload.
 }
 
 // IsHashed reports whether the id is a hash of the content, as in dictionaries for unsealed records.

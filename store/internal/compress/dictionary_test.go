@@ -40,8 +40,8 @@ func TestDictionaryRoundTrip(t *testing.T) {
 	}
 }
 
-// TestDecompressBoundsMemory checks that decompression allocates no more than the size in the record's header, even if
-// the frame claims more.
+// TestDecompressBoundsMemory checks that the size in the record's header bounds the allocation, whatever the frame
+// says.
 func TestDecompressBoundsMemory(t *testing.T) {
 	d := sampleDictionary()
 	bomb := d.compress(make([]byte, 32<<20))

@@ -24,10 +24,10 @@ type collection struct {
 	*Copier
 	name   string
 	path   bucketPath
-	sealer *keyring.Sealer // opens (decrypts) the records of the old file
+	sealer *keyring.Sealer // sealer opens (decrypts) the records of the old file.
 	// info becomes the info record of the copy. An unchanged copy has the old info record instead.
 	info format.Info
-	log  changelog.State // becomes a part of info at the end
+	log  changelog.State // log becomes a part of info at the end.
 	// fresh seals the records of the copy; nil if the collection is not resealed.
 	fresh *keyring.Sealer
 	// dicts maps the ids of dictionaries in the old file to their ids in the copy.
@@ -150,8 +150,7 @@ func (c *collection) objects(ctx context.Context) error {
 	return c.lose(c.name, fmt.Errorf("%d of %d objects are left: %w", copied, expected, entry.ErrDamaged))
 }
 
-// tombstones copies the tombstones of the changelog. If any tombstone is lost, readers of the changelog must start
-// over.
+// tombstones copies the tombstones. If any tombstone is lost, readers of the changelog must start over.
 func (c *collection) tombstones(ctx context.Context) error {
 	if !c.log.Kept() {
 		return nil
@@ -172,18 +171,17 @@ func (c *collection) tombstones(ctx context.Context) error {
 	return err
 }
 
-// rest copies one of the buckets of the collection, unless an earlier step of copy has copied it.
 func (c *collection) rest(ctx context.Context, name []byte) (err error) {
 	switch path := c.path.to(name); string(name) {
 	case string(format.BucketObjects), string(format.BucketTombstones), string(format.BucketDictionaries):
 	case string(format.BucketCursors):
 		_, _, err = c.each(ctx, path, c.cursor)
-	case string(format.BucketIndex), string(format.BucketSeq): // object writes these buckets, unless the copy is unchanged
+	case string(format.BucketIndex), string(format.BucketSeq): // object writes them, unless asItWas.
 		if c.asItWas() {
 			err = c.bucket(ctx, path)
 		}
 	default:
-		if !c.Salvage { // without Salvage: a newer program's bucket with lost entries would mislead that program
+		if !c.Salvage { // A newer program's bucket with lost entries would mislead that program.
 			err = c.bucket(ctx, path)
 		}
 	}
@@ -194,7 +192,7 @@ func (c *collection) rest(ctx context.Context, name []byte) (err error) {
 // id, because its old id is a hash of its content. In an unchanged copy, a dictionary that cannot be opened for lack of
 // a key is copied without verification.
 func (c *collection) dictionary(tx *bolt.Tx, e pair) error {
-	id, _ := format.ParseDictionaryKey(e.key) // 0 for a bad key; no dictionary has this id
+	id, _ := format.ParseDictionaryKey(e.key) // The id is 0 for a bad key; no dictionary has this id.
 	dict, err := compress.Parse(c.name, id, e.value, c.sealer)
 	if err != nil && (c.fresh != nil || !keyring.IsSealed(err)) {
 		return err
@@ -211,7 +209,6 @@ func (c *collection) dictionary(tx *bolt.Tx, e pair) error {
 	return put(tx, c.path.to(format.BucketDictionaries), e)
 }
 
-// object writes the record of an object to the copy, with its index entries and its changelog entry.
 func (c *collection) object(tx *bolt.Tx, e pair) error {
 	key := string(e.key)
 	h, payload, err := format.ParseRecord(c.name, key, e.value)
@@ -244,7 +241,7 @@ func (c *collection) object(tx *bolt.Tx, e pair) error {
 }
 
 func (c *collection) tombstone(tx *bolt.Tx, e pair) error {
-	seq, _ := format.ParseSeqKey(e.key) // 0 for a bad key; no tombstone has this number
+	seq, _ := format.ParseSeqKey(e.key) // The number is 0 for a bad key; no tombstone has this number.
 	t, err := format.ParseTombstone(c.name, seq, e.value)
 	if err == nil {
 		_, e.value, err = c.record(e.value, t.RecordKey(), format.BucketTombstones, t.RecordKey(), t.Header, t.Payload)

@@ -50,7 +50,7 @@ func (c *Copier) Copy(ctx context.Context, old *boltfile.Handle) (*boltfile.Hand
 	}
 	c.old, c.fresh = old, fresh
 	err = boltfile.KeepOwner(old.File, fresh.File)
-	if err == nil || c.Salvage { // in a rebuild, a copy with another owner is better than none
+	if err == nil || c.Salvage { // In a rebuild, a copy with another owner is better than none.
 		err = c.root(ctx)
 	}
 	if err == nil && c.Salvage {
@@ -80,9 +80,9 @@ func (c *Copier) root(ctx context.Context) error {
 		switch path := (bucketPath{name}); {
 		case string(name) == string(format.BucketLarder):
 			err = c.larder(ctx, path)
-		case string(name) == string(format.BucketDropped): // being removed
+		case string(name) == string(format.BucketDropped):
 		case c.unsafe[string(name)]:
-		case string(name) == string(format.BucketDocuments): // the owner of a lost document can get it again
+		case string(name) == string(format.BucketDocuments): // The owner of a lost document can fetch the document anew.
 			_, _, err = c.each(ctx, path, c.document)
 		case !c.Salvage:
 			err = c.bucket(ctx, path)
@@ -97,7 +97,7 @@ func (c *Copier) larder(ctx context.Context, path bucketPath) error {
 	var stored []byte
 	collections, err := c.values(ctx, path, func(e pair) bool {
 		switch string(e.key) {
-		case string(format.KeyClean): // only Close sets the key of a clean close
+		case string(format.KeyClean): // Only Close sets the key of a clean close.
 			return false
 		case string(format.KeyKeys):
 			stored = e.value
@@ -128,7 +128,7 @@ func (c *Copier) keyRecord(stored []byte) []byte {
 	case c.Salvage && c.Keys.Record() != nil:
 		return c.Keys.Record()
 	case c.Salvage:
-		if _, err := format.ParseKeys(stored); isDamaged(err) { // a record of a newer program is not damaged
+		if _, err := format.ParseKeys(stored); isDamaged(err) { // A record of a newer program is not damaged.
 			c.keysLost = true
 			return nil
 		}

@@ -47,7 +47,7 @@ func (c *Copier) pages(ctx context.Context, path bucketPath, each func([]pair) e
 		}
 		end := len(r.page) == 0
 		if first || !end {
-			if err := each(r.page); err != nil { // the page may have only the entries that were read before a fault
+			if err := each(r.page); err != nil { // The page may have only the entries that were read before a fault.
 				return false, err
 			}
 		}
@@ -86,7 +86,7 @@ func (r *bucketReader) read(tx *bolt.Tx) error {
 	size := 0
 	for k, v := r.first(cur); k != nil && size < pageBytes; k, v = next() {
 		if r.backwards && bytes.Compare(k, r.after) <= 0 {
-			return nil // the remaining entries were read forwards, before the fault
+			return nil // The remaining entries were read forwards, before the fault.
 		}
 		if !r.isNext(k) {
 			return &boltfile.FaultError{What: "the keys are out of order"}

@@ -10,8 +10,7 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// lose notes in Lost and Behind that a collection is copied incompletely because of why. Unless Salvage is set, it
-// returns why.
+// lose notes in Lost and Behind that a collection's copy is incomplete. Unless Salvage is set, it returns why.
 func (c *Copier) lose(name string, why error) error {
 	c.Lost[name], c.Behind[name] = why, true
 	return c.tolerate(why)
@@ -43,7 +42,7 @@ func (c *Copier) findUnsafe(ctx context.Context) error {
 		return err
 	})
 	if isDamaged(err) {
-		c.unsafe[""] = true // the meta pages are unusable: the whole file is unsafe
+		c.unsafe[""] = true // Without valid meta pages, the whole file is unsafe.
 		return nil
 	}
 	return err

@@ -8,7 +8,7 @@ import (
 
 func DictionaryID(content []byte) uint64 {
 	sum := sha256.Sum256(content)
-	return max(1, binary.BigEndian.Uint64(sum[:])) // the id 0 means no dictionary
+	return max(1, binary.BigEndian.Uint64(sum[:])) // The id 0 means no dictionary.
 }
 
 func DictionaryKey(id uint64) []byte { return binary.BigEndian.AppendUint64(nil, id) }

@@ -3,7 +3,6 @@ package format
 // Version is the version of the file format that this program reads and writes.
 const Version = 1
 
-// Root buckets of a file.
 var (
 	BucketLarder    = []byte("larder")
 	BucketDocuments = []byte("documents") // name → record of a document that a program keeps beside collections
@@ -20,7 +19,6 @@ var (
 	KeyTimes   = []byte("times")   // the wall clock and the steady clock at the last commit; see boltfile.Times
 )
 
-// Keys and buckets in a collection's bucket.
 var (
 	KeyInfo            = []byte("info") // record with the state of the collection: Info, as msgpack
 	BucketObjects      = []byte("objects")

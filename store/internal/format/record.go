@@ -60,7 +60,6 @@ var (
 // MaxDecompressed is the maximum size in bytes of a payload that is stored compressed. It limits a read's allocation.
 const MaxDecompressed = 64 << 20
 
-// Header holds the fields of a record besides its payload.
 type Header struct {
 	UID string
 	RV  string
@@ -76,8 +75,7 @@ type Header struct {
 	// Terms are the values under which each index has the object, by the name of the index. With them an update can remove
 	// the old entries without decoding the old object. In a sealed record they are tokens.
 	Terms map[string][]string
-	// Dictionary is the id of the dictionary that compressed the payload, and Size is the uncompressed size. Both are 0
-	// for an uncompressed payload.
+	// Dictionary is the id of the dictionary that compressed the payload, and Size the uncompressed size; 0 for none.
 	Dictionary uint64
 	Size       int
 	// SealedBy is the id of the data key that sealed the payload; 0 without a seal. Head is the header in its stored form,
@@ -269,7 +267,6 @@ func AppendHeader(dst []byte, h Header) []byte {
 	return dst
 }
 
-// decodePayloadHeader decodes the header fields that describe the payload, and skips the others.
 func decodePayloadHeader(version byte, head []byte) (Header, error) {
 	d := msgpack.NewReader(head)
 	fields := d.ArrayLen()

@@ -32,7 +32,7 @@ func drawHeader(t *rapid.T) Header {
 		h.Created = max(1, h.Seq) - 1
 	}
 	if h.Since = tupleText().Draw(t, "since"); h.Since != "" {
-		h.Created = h.FirstSeq() // AppendHeader always sets Created
+		h.Created = h.FirstSeq() // AppendHeader always sets Created.
 	}
 	return h
 }
@@ -110,8 +110,7 @@ func TestRecordDetectsEveryFlippedBit(t *testing.T) {
 	}
 }
 
-// TestRecordOfALaterVersion checks that the header of a record with a later version is readable, and its payload
-// refused.
+// TestRecordOfALaterVersion checks that a later version's header is readable, and its payload refused.
 func TestRecordOfALaterVersion(t *testing.T) {
 	data := packedRecord()
 	data[0] = SealedVersion + 1
@@ -158,8 +157,7 @@ func TestRecordBelongsToOneCollectionAndKey(t *testing.T) {
 	}
 }
 
-// requireDamaged fails the test unless err is ErrDamaged and its text names the collection and the key, but no content
-// of the record.
+// requireDamaged fails the test unless err is ErrDamaged and names the collection and the key, but no content.
 func requireDamaged(t *testing.T, err error) {
 	t.Helper()
 	if !errors.Is(err, entry.ErrDamaged) {
@@ -173,7 +171,7 @@ func requireDamaged(t *testing.T, err error) {
 
 func TestRecordIgnoresLaterHeaderFields(t *testing.T) {
 	head := AppendHeader(nil, Header{UID: "uid", RV: "12", Seq: 9, Created: 7, Since: "8", Encoding: "msgpack"})
-	head[0]++ // the header now claims one element more than it has
+	head[0]++ // The header now claims one element more than it has.
 	head = append(head, 0xc0)
 	h, err := decodeHeader(RecordVersion, head)
 	if err != nil || h.RV != "12" || h.Created != 7 || h.Since != "8" {
@@ -183,7 +181,7 @@ func TestRecordIgnoresLaterHeaderFields(t *testing.T) {
 
 func TestRecordRefusesShortHeaders(t *testing.T) {
 	head := AppendHeader(nil, Header{UID: "uid"})
-	head[0]-- // the header now claims one element fewer than it has
+	head[0]-- // The header now claims one element fewer than it has.
 	if _, err := decodeHeader(RecordVersion, head); err == nil {
 		t.Fatal("a header with too few fields was accepted")
 	}
@@ -225,7 +223,7 @@ func FuzzParseRecord(f *testing.F) {
 				continue
 			}
 			again, rest, err := ParseRecord("c", "k", AppendRecord(nil, "c", "k", h, payload))
-			again.Head, h.Head = nil, nil // not compared, since equal headers may have different encodings
+			again.Head, h.Head = nil, nil // Equal headers may have different encodings.
 			if err != nil || !bytes.Equal(rest, payload) || !reflect.DeepEqual(again, h) {
 				t.Fatalf("%+v came back as %+v, %v", h, again, err)
 			}
@@ -233,8 +231,7 @@ func FuzzParseRecord(f *testing.F) {
 	})
 }
 
-// TestRecordErrorShowsNoContent checks the error for a key that a flipped bit has lengthened into the content: the
-// error must not show the content.
+// TestRecordErrorShowsNoContent checks the error for a key that a flipped bit has lengthened into the content.
 func TestRecordErrorShowsNoContent(t *testing.T) {
 	_, _, err := ParseRecord("c", "ns/name\x01\x02secret", []byte("too short"))
 	if !errors.Is(err, entry.ErrDamaged) || strings.Contains(err.Error(), "secret") {

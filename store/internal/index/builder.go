@@ -33,23 +33,22 @@ type Records interface {
 	Final(err error) bool
 }
 
-// Record is a stored record as a build of indexes has read it.
 type Record struct {
 	Key     string
-	Seq     uint64 // sequence number; Update skips a record that has another number by now
+	Seq     uint64 // Update skips a record that has another sequence number by now.
 	Object  runtime.Object
-	Terms   map[string][]string // terms in the record's header, in plain text
-	Lacks   bool                // whether an index lacks an entry for one of the record's stored terms
-	Renewed map[string][]string // new terms in the indexes that are being built
+	Terms   map[string][]string // Terms are the terms in the record's header, in plain text.
+	Lacks   bool                // Lacks is true if an index lacks an entry for one of Terms.
+	Renewed map[string][]string // Renewed are the terms in the indexes that are being built.
 }
 
 // Builder is the state of the pass that builds the indexes that are not ready at the start of a process. Look-ups in
 // these indexes wait for the pass. The zero value is ready to use.
 type Builder struct {
 	mu      sync.Mutex
-	running bool          // true while a goroutine builds indexes in Run; guarded by mu
-	failure error         // error of the last attempt, until the next attempt begins; guarded by mu
-	changed chan struct{} // closed by Wake; nil without a waiting look-up; guarded by mu
+	running bool          // running is true while a goroutine is in Run; guarded by mu.
+	failure error         // failure is the error of the last attempt to build; guarded by mu.
+	changed chan struct{} // Wake closes changed; nil without a waiting look-up; guarded by mu.
 }
 
 // Begin returns true if no goroutine runs Run. The caller must then start one.
@@ -88,8 +87,7 @@ func (b *Builder) Wake() {
 	}
 }
 
-// Changed returns a channel that the next Wake closes. A look-up calls Changed before it checks whether its index is
-// ready.
+// Changed returns a channel that the next Wake closes. A look-up calls it before it checks whether its index is ready.
 func (b *Builder) Changed() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -126,7 +124,6 @@ func (b *Builder) Run(ctx context.Context, r Records, building patient.Mutex, lo
 	}
 }
 
-// attempt builds the indexes that are not ready, once, and returns their names.
 func attempt(ctx context.Context, r Records, building patient.Mutex, log logr.Logger) (names []string, err error) {
 	if err := building.LockContext(ctx); err != nil {
 		return nil, err

@@ -15,8 +15,8 @@ import (
 // removed even if the index function returns other values for the old object now.
 type Entries struct {
 	root    *bolt.Bucket
-	buckets map[string]*bolt.Bucket      // bucket of each index in states
-	states  map[string]format.IndexState // states of the indexes in the collection's info record; changed in place
+	buckets map[string]*bolt.Bucket      // buckets has the bucket of each index in states.
+	states  map[string]format.IndexState // Entries changes states, which are for the collection's info record.
 }
 
 // OpenEntries returns the entries in the bucket b of a collection. It fails with entry.ErrDamaged if an index in states
@@ -92,7 +92,7 @@ func (e *Entries) Move(key string, old, new map[string][]string) error {
 			}
 		}
 		if !e.states[name].Ready {
-			had = nil // records from before the index may have terms without entries
+			had = nil // Records from before the index may have terms without entries.
 		}
 		if err := put(b, key, had, new[name]); err != nil {
 			return fmt.Errorf("index %q: %w", name, err)

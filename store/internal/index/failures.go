@@ -14,11 +14,11 @@ const maxFailures = 1000
 // failures holds the stored objects that an index lacks because its function has failed for them. All changed copies of
 // a Set share one failures.
 type failures struct {
-	some atomic.Bool // false without failures, so that writes need no lock
+	some atomic.Bool // some is false without failures, so that writes need no lock.
 
 	mu   sync.Mutex
-	of   map[string]map[string]error // errors by key and index name, for at most maxFailures objects; guarded by mu
-	more error                       // error of one object beyond maxFailures; guarded by mu
+	of   map[string]map[string]error // of has the errors by key and index name, up to maxFailures; guarded by mu.
+	more error                       // more is the error of one object beyond maxFailures; guarded by mu.
 }
 
 // set stores err, the result of the named index's function for a stored object. A nil err removes an earlier failure.
@@ -63,7 +63,6 @@ func (f *failures) dropMore() {
 	f.some.Store(len(f.of) > 0)
 }
 
-// err returns the error for one object that an index lacks, or nil.
 func (f *failures) err() error {
 	if !f.some.Load() {
 		return nil

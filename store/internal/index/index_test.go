@@ -60,8 +60,7 @@ func TestTerms(t *testing.T) {
 	}
 }
 
-// TestClaim checks that a stored index is used without a build only if its entries are complete and its function is
-// known to be unchanged.
+// TestClaim checks that only an index with complete entries and an unchanged function is used without a build.
 func TestClaim(t *testing.T) {
 	for name, test := range map[string]struct {
 		version string
@@ -84,8 +83,7 @@ func TestClaim(t *testing.T) {
 	}
 }
 
-// TestReaderModel checks that an index Reader finds each text by its words in its last written state, in the file or in
-// the memtable.
+// TestReaderModel checks that a Reader finds each text by its last written words, in the file or in the memtable.
 func TestReaderModel(t *testing.T) {
 	db, err := bolt.Open(filepath.Join(t.TempDir(), "db"), 0o600, &bolt.Options{NoSync: true})
 	if err != nil {

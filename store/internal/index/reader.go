@@ -43,7 +43,7 @@ func (r Reader) IndexValues(ctx context.Context, index string) ([]string, error)
 func (r Reader) ByIndex(ctx context.Context, index string, values ...string) ([]runtime.Object, error) {
 	objs, seen := []runtime.Object{}, map[string]bool{}
 	if values == nil {
-		values = []string{} // look up no value: nil in a Lookup means every value
+		values = []string{} // No values: nil in a Lookup would mean every value.
 	}
 	err := r(ctx, memtable.Lookup{Index: index, Values: values}, func(v View) error {
 		for _, value := range values {

@@ -28,7 +28,7 @@ func (v View) sealedKeys(value string, fn func(key string) error) error {
 		}
 	}
 	err := v.storedKeys(value, func(key string) error {
-		if !v.src.Sealing.Sealed(key) { // a sealed record has tokens: value merely equals one of them
+		if !v.src.Sealing.Sealed(key) { // A sealed record has tokens, and value merely equals a token.
 			keys = append(keys, key)
 		}
 		return nil

@@ -15,15 +15,13 @@ import (
 
 var ErrNoIndex = errors.New("no such index")
 
-// noIndex is the error for an unknown index name. It wraps ErrNoIndex, and has client-go's error text, which programs
-// compare.
+// noIndex is the error for an unknown index name. It has client-go's error text, which programs compare.
 type noIndex string
 
 func (n noIndex) Error() string      { return fmt.Sprintf("Index with name %s does not exist", string(n)) }
 func (noIndex) Is(target error) bool { return target == ErrNoIndex }
 
-// namespaceVersion is the version of client-go's own namespace index, which nearly every lister uses and which must not
-// be rebuilt at each start.
+// namespaceVersion is the version of client-go's namespace index, so that a new process does not rebuild that index.
 const namespaceVersion = "client-go MetaNamespaceIndexFunc 1"
 
 // Set holds the index functions of a collection. It is immutable: its methods return changed copies.
@@ -115,12 +113,10 @@ func (s *Set) Err() error {
 // Stored clears the failures of an object that was deleted, or stored with its entries in all indexes.
 func (s *Set) Stored(key string) { s.failed.drop(key) }
 
-// AllStored clears the failures of objects beyond the limit of kept failures. Call it after a call of Stored for every
-// object.
+// AllStored clears the failures beyond the limit of kept failures. Call it after Stored for every object.
 func (s *Set) AllStored() { s.failed.dropMore() }
 
-// Lacks makes Err report an object that was stored, but lacks entries because index functions failed with err. Call it
-// after Stored.
+// Lacks makes Err report an object that was stored without entries because of err. Call it after Stored.
 func (s *Set) Lacks(key string, err error) { s.failed.set("", key, err) }
 
 // Generation grows whenever the functions change, but not when an index becomes ready. Terms that were computed with
@@ -138,8 +134,7 @@ func (s *Set) Names() []string { return slices.Sorted(maps.Keys(s.funcs)) }
 
 func (s *Set) Funcs() cache.Indexers { return maps.Clone(s.funcs) }
 
-// ReadsObjects reports whether an index function needs more of an object than its namespace, which an undecoded object
-// has.
+// ReadsObjects reports whether an index function needs more of an object than the namespace.
 func (s *Set) ReadsObjects() bool {
 	for _, fn := range s.funcs {
 		if !isNamespaceFunc(fn) {

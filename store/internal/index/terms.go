@@ -10,8 +10,7 @@ import (
 	"github.com/larder-dev/larder/internal/guest"
 )
 
-// Values calls the function of the named index. It returns the values sorted, without duplicates. A panic becomes an
-// error.
+// Values calls the function of the named index. The values are sorted and unique. A panic becomes an error.
 func Values(name string, fn cache.IndexFunc, obj any) (values []string, err error) {
 	err = guest.Try("the function", func() error {
 		values, err = fn(obj)

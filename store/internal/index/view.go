@@ -32,8 +32,7 @@ type Source struct {
 	Filed map[string][]string
 }
 
-// NewView returns a view of the named index of the collection in bucket b. It fails with entry.ErrDamaged if the index
-// has no bucket.
+// NewView returns a view of the named index. It fails with entry.ErrDamaged if the index has no bucket in b.
 func NewView(collection string, b *bolt.Bucket, name string, src Source) (View, error) {
 	entries, err := bucketOf(collection, b.Bucket(format.BucketIndex), name)
 	return View{collection: collection, name: name, entries: entries, src: src}, err
@@ -90,8 +89,7 @@ func (v View) storedKeys(value string, fn func(key string) error) error {
 	return s.Err
 }
 
-// values calls fn with each value, in no particular order. In a sealed collection it may call fn more than once for a
-// value.
+// values calls fn with each value in no particular order, in a sealed collection perhaps more than once.
 func (v View) values(fn func(value string)) error {
 	for value := range v.src.Filed {
 		fn(value)
@@ -109,7 +107,6 @@ func (v View) values(fn func(value string)) error {
 	})
 }
 
-// errFound ends an iteration over index entries once an entry was found.
 var errFound = errors.New("found")
 
 // fileValues calls fn with each value in the file's index: once, or in a sealed collection once for each data key. It
@@ -133,8 +130,7 @@ func (v View) fileValues(fn func(value string) error) error {
 	return s.Err
 }
 
-// after returns the first key after all keys with the prefix. The prefix must not be all 0xff, which is impossible
-// because its first byte is a tag.
+// after returns the first key after all keys with the prefix, which has another byte than 0xff: the first one is a tag.
 func after(prefix []byte) []byte {
 	p := slices.Clone(prefix)
 	for i := len(p) - 1; i >= 0; i-- {

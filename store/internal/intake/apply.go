@@ -200,10 +200,10 @@ func (in *Intake) beforeWrites(
 
 // Pending is the state of one key while a batch is applied.
 type Pending struct {
-	Found   bool            // whether the key existed before the batch, in the file or the memtable
-	UID, RV string          // identity of the record before the batch, even if it cannot be decoded; not from Obj
-	Obj     runtime.Object  // object after the ops applied so far, or nil
-	last    *memtable.Write // last write of the key in this batch, or nil
+	Found   bool            // Found is true if the key existed before the batch.
+	UID, RV string          // UID and RV are from the record before the batch, not from Obj.
+	Obj     runtime.Object  // Obj is the object after the ops applied so far, or nil.
+	last    *memtable.Write // last is the last write of the key in this batch, or nil.
 	// Entry is the encoded object after the ops so far; nil for a deleted key, and in a collection without a history.
 	Entry *entry.Entry
 }
@@ -211,12 +211,11 @@ type Pending struct {
 // event returns the history event of the write x, and sets p.Entry to the state after x. c is the collection's codec.
 func (p *Pending) event(x *memtable.Write, c codec.Codec) *history.Event {
 	e := &history.Event{Key: x.Key, Old: p.Entry, New: x.Entry(c.Name()), Deleted: x.Del}
-	e.RV, _ = strconv.ParseUint(x.RV, 10, 64) // an rv that is not a number becomes 0: out of order for the history
+	e.RV, _ = strconv.ParseUint(x.RV, 10, 64) // Other resourceVersions become 0: out of order for the history.
 	p.Entry = e.After()
 	return e
 }
 
-// change applies the write x to the state p, and returns the resulting Change.
 func (p *Pending) change(x *memtable.Write) entry.Change {
 	ch := entry.Change{Type: cache.Updated, Key: x.Key, Old: p.Obj, New: x.Obj, Contradicts: p.contradicts(x)}
 	if held, uid, rv := p.held(); held {

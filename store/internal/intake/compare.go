@@ -11,13 +11,13 @@ import (
 // item is an object of a page or of an event that may be put into the collection.
 type item struct {
 	*memtable.Write
-	err    error         // reason why the object is left out, or nil
-	skip   bool          // true if the collection has, or will have, a state of the object that is at least as new
-	filled bool          // true if the payload and the index terms have been computed
-	termed bool          // true if the index terms have been computed
-	needed bool          // true if the item must be written: the collection lacks this state of the object
-	held   bool          // true for an item without an object: the collection has the state with its UID and RV
-	change *entry.Change // change to report, or nil; nil for a held item
+	err    error         // err is the reason why the object is left out, or nil.
+	skip   bool          // skip is true if the collection has, or will have, a state at least as new.
+	filled bool          // filled is true once the payload and the index terms have been computed.
+	termed bool          // termed is true once the index terms have been computed.
+	needed bool          // needed is true if the collection lacks this state of the object.
+	held   bool          // held is true for an item by reference: the collection has the state with this UID and RV.
+	change *entry.Change // change is the change to report, or nil.
 	// unreadable is true if neither the object nor the stored state of the object can be decoded. The stored state is then
 	// deleted, so that no reader finds it.
 	unreadable bool
@@ -37,11 +37,11 @@ func (r *Replacement) classify(it *item, now HeldObject) (err error) {
 		_, listed = now.Version()
 	}
 	if e, ok := r.events[it.Key]; ok && !entry.NewerRV(it.RV, e.rv) {
-		it.skip = true // the event is newer than the page
+		it.skip = true // The event is newer than the page.
 		return nil
 	}
 	if p := r.puts[it.Key]; p != nil && entry.NewerRV(p.RV, it.RV) || entry.NewerRV(listed, it.RV) {
-		it.skip = true // the list has the key twice, and this is the older state
+		it.skip = true // The list has the key twice, and this state is the older one.
 		return nil
 	}
 	if it.held {
@@ -80,7 +80,7 @@ func (r *Replacement) difference(
 	case x.Del && (!reported || r.unreadable[x.Key]):
 	case x.Del:
 		change = &entry.Change{Type: cache.Deleted, Key: x.Key, Old: before, OldRef: refOf(x.Key, now), New: x.Obj}
-	case !reported, before == nil: // an object that cannot be decoded was never reported
+	case !reported, before == nil: // An object that cannot be decoded was never reported.
 		change = &entry.Change{Type: cache.Added, Key: x.Key, New: x.Obj}
 	case !x.SameObject:
 		change = &entry.Change{Type: cache.Updated, Key: x.Key, Old: before, OldRef: refOf(x.Key, now), New: x.Obj}

@@ -21,7 +21,7 @@ import (
 // the caller must hold no lock.
 type Encoder struct {
 	KeyFunc cache.KeyFunc
-	Codec   codec.Codec // the collection's codec; nil for writes without payloads
+	Codec   codec.Codec // Codec is the collection's codec; nil for writes without payloads.
 	Set     *index.Set
 	// Deletes is true if objects of deletes are encoded too, for durable handlers.
 	Deletes bool
@@ -30,7 +30,7 @@ type Encoder struct {
 }
 
 type encoded struct {
-	writes  []*memtable.Write // writes in the order of the ops, without the skipped ops
+	writes  []*memtable.Write // writes are in the order of the ops, without the skipped ops.
 	skipped []entry.Skipped
 	// leftOut holds, by key, the objects whose last op was skipped: the store has an older state of them than the server.
 	// Objects without a key are under "".
@@ -52,7 +52,7 @@ func (e Encoder) encode(ops []entry.Op) encoded {
 		case !x.Del:
 			err = e.fill(x)
 		case e.Deletes && x.Obj != nil:
-			_ = encodeWrite(x, e.Codec) // if this fails, durable handlers receive the stored object
+			_ = encodeWrite(x, e.Codec) // After an error, durable handlers receive the stored object.
 		}
 		if err != nil {
 			if reportable(err) {
@@ -71,8 +71,7 @@ func (e Encoder) encode(ops []entry.Op) encoded {
 	return b
 }
 
-// identify returns a write with the key, UID and resourceVersion of the op's object. If it fails, it returns a write
-// with the known values.
+// identify returns a write with the key, UID and resourceVersion of the op's object, even if it fails, as far as known.
 func (e Encoder) identify(op entry.Op) (*memtable.Write, error) {
 	if l := op.LeftOut; op.Type == entry.LeaveOut {
 		return &memtable.Write{Key: l.Key, UID: l.UID, RV: l.ResourceVersion}, refuse(l.Reason, nil)
@@ -131,15 +130,13 @@ func (e Encoder) unstorable(x *memtable.Write) error {
 		entry.MaxKey))
 }
 
-// isTyped reports whether the payload of obj depends on its Go type. Otherwise the payload is as the API server sent
-// it.
+// isTyped reports whether the payload of obj depends on its Go type, and is not as the API server sent it.
 func isTyped(obj runtime.Object) bool {
 	u, ok := obj.(*entry.Undecoded)
 	return !ok || u.Typed
 }
 
-// undecodable returns the error for which an undecodable object is left out. For a delete it returns nil, and drops the
-// object.
+// undecodable returns the error for an object to leave out. For a delete it returns nil, and drops the object.
 func (e Encoder) undecodable(x *memtable.Write, u *entry.Undecoded) error {
 	x.UID, x.RV = u.UID, u.ResourceVersion
 	if x.Del {
@@ -149,7 +146,6 @@ func (e Encoder) undecodable(x *memtable.Write, u *entry.Undecoded) error {
 	return refuse(entry.LeftOutCodec, memtable.Unreadable(x.Key, u.Err()))
 }
 
-// fill sets the payload and the index terms of x, by calls of the codec and the index functions.
 func (e Encoder) fill(x *memtable.Write) error {
 	if err := e.payload(x); err != nil {
 		return err

@@ -23,8 +23,8 @@ const tailPage = 10000
 // listEnd is the progress of the end of a list, which may take several calls of Commit.
 type listEnd struct {
 	begun   bool
-	deletes []string // keys still to be deleted, sorted
-	puts    []string // keys still to be put, sorted
+	deletes []string // deletes are the keys still to be deleted, sorted.
+	puts    []string // puts are the keys still to be put, sorted.
 }
 
 // commit applies the next step: deletes first, then the other differences, each in key order.
@@ -88,8 +88,7 @@ func (r *Replacement) rest(ctx context.Context) error {
 	}
 }
 
-// step returns the keys of the next step, whose changes have about Limits.Step bytes. more is true if further keys
-// remain.
+// step returns the keys of the next step, whose changes have about Limits.Step bytes, and whether further keys remain.
 func (r *Replacement) step() (deletes, puts []string, more bool) {
 	size, n := 0, 0
 	for ; n < len(r.end.deletes) && size <= r.in.Limits.Step; n++ {
@@ -97,13 +96,12 @@ func (r *Replacement) step() (deletes, puts []string, more bool) {
 	}
 	deletes = r.end.deletes[:n]
 	for n = 0; len(deletes) == len(r.end.deletes) && n < len(r.end.puts) && size <= r.in.Limits.Step; n++ {
-		size += 2 * r.puts[r.end.puts[n]].Size() // a reported change also has the old state
+		size += 2 * r.puts[r.end.puts[n]].Size() // A reported change also has the old state.
 	}
 	puts = r.end.puts[:n]
 	return deletes, puts, len(deletes) < len(r.end.deletes) || len(puts) < len(r.end.puts)
 }
 
-// apply puts the differences with these keys into the collection, and returns their changes.
 func (r *Replacement) apply(
 	ctx context.Context, deletes, puts []string, finish func(*entry.Info) (*state.EndedList, error),
 ) (changes []entry.Change, skipped []entry.Skipped, err error) {
@@ -154,8 +152,7 @@ func (r *Replacement) decoded(set *index.Set, p *listed) (w *memtable.Write, uni
 	return &x, unindexed, err
 }
 
-// differences compares held writes with the collection's current objects. It returns the changes to report, and the
-// writes that are still needed.
+// differences returns the changes to report for held writes, and the writes that are still needed.
 func (r *Replacement) differences(
 	ctx context.Context, writes []*memtable.Write,
 ) (changes []entry.Change, needed []*memtable.Write, err error) {

@@ -18,7 +18,7 @@ func (r *Replacement) event(ctx context.Context, op entry.Op) (entry.Result, err
 		items := map[string]*item{x.Key: it}
 		r.encode(set, items, []string{x.Key})
 		if it.Del && it.err == nil && enc.Deletes && it.Obj != nil {
-			_ = encodeWrite(it.Write, enc.Codec) // if this fails, the delete is reported with the last stored state
+			_ = encodeWrite(it.Write, enc.Codec) // After an error, the delete is reported with the last stored state.
 		}
 		if it.err != nil {
 			r.leaveOut(leftOutOf(x, it.err))
@@ -84,8 +84,7 @@ func (r *Replacement) classifyEvent(it *item, now HeldObject) error {
 	return err
 }
 
-// noteEvent adds an event to r, and holds its write unless differences are put into the collection immediately
-// (showing).
+// noteEvent adds an event to r, and holds its write unless showing is set.
 func (r *Replacement) noteEvent(x *memtable.Write, generation int) {
 	r.note(x)
 	r.typed = r.typed || x.Typed && !x.Del

@@ -15,8 +15,7 @@ type Held interface {
 	Has(key string) bool
 	// Get returns the object with the key, or nil. The object is valid until the next call of Get.
 	Get(key string) (HeldObject, error)
-	// After calls fn with each key after the given key, in key order, and the approximate size of its object in bytes,
-	// until fn returns false.
+	// After calls fn with the keys after key, in order, and their objects' approximate sizes, until fn returns false.
 	After(key string, fn func(key string, size int) bool) error
 }
 
@@ -24,8 +23,7 @@ type HeldObject interface {
 	Version() (uid, rv string)
 	// Object returns the decoded object, or nil for an undecodable one.
 	Object() (runtime.Object, error)
-	// SameBody compares the payloads of the held object and x; in a collection without a codec, it compares the decoded
-	// objects.
+	// SameBody compares the payloads of the held object and x, or the decoded objects in a collection without a codec.
 	SameBody(x *memtable.Write) (bool, error)
 	// SameTerms reports whether the held object has the same index terms as x in the indexes of set. It ignores indexes
 	// that are not ready in the file, because the build of an index sets the terms of all records.

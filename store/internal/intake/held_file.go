@@ -21,11 +21,11 @@ type HeldFile struct {
 	Read            *read.Reader
 	Bucket, Objects *bolt.Bucket
 	Over            *read.Captured
-	Compressor      *compress.Compressor // compressor of new records; may be nil
+	Compressor      *compress.Compressor
 	// Object returns the object of a stored record, from memory if it is there.
 	Object func(key string, s read.Stored) (runtime.Object, error)
 
-	last storedObject // result of the last Get
+	last storedObject // last is the result of the last Get.
 }
 
 func (h *HeldFile) Info() (entry.Info, error) {
@@ -76,7 +76,7 @@ type pendingObject struct{ *memtable.Write }
 
 func (o pendingObject) Version() (uid, rv string) { return o.UID, o.RV }
 
-func (o pendingObject) Object() (runtime.Object, error) { return o.Obj, nil } // may be an *entry.Undecoded
+func (o pendingObject) Object() (runtime.Object, error) { return o.Obj, nil } // Obj may be an *entry.Undecoded.
 
 func (o pendingObject) SameBody(x *memtable.Write) (bool, error) {
 	return o.Encoding == x.Encoding && bytes.Equal(o.Payload, x.Payload), nil
@@ -86,7 +86,7 @@ func (o pendingObject) SameTerms(set *index.Set, x *memtable.Write) (bool, error
 	return set.SameTerms(o.Terms, x.Terms), nil
 }
 
-func (o pendingObject) InForm(*memtable.Write) bool { return true } // the next commit writes a new record
+func (o pendingObject) InForm(*memtable.Write) bool { return true } // The next commit writes a new record.
 
 type storedObject struct {
 	in  *HeldFile
@@ -98,7 +98,6 @@ func (o *storedObject) Version() (uid, rv string) { return o.UID, o.RV }
 
 func (o *storedObject) Object() (runtime.Object, error) { return o.in.Object(o.key, o.Stored) }
 
-// SameBody compares the decompressed and unsealed payloads of the record and of x.
 func (o *storedObject) SameBody(x *memtable.Write) (bool, error) {
 	if o.Encoding != cmp.Or(x.Encoding, o.in.Read.Codec.Name()) {
 		return false, nil
@@ -107,8 +106,8 @@ func (o *storedObject) SameBody(x *memtable.Write) (bool, error) {
 	switch {
 	case errors.Is(err, entry.ErrDamaged):
 		return false, err
-	case err != nil: // a record with an unreadable payload is rewritten
-		return false, nil //nolint:nilerr // an unreadable payload is rewritten
+	case err != nil: // A record with an unreadable payload is rewritten.
+		return false, nil //nolint:nilerr // A record with an unreadable payload is rewritten.
 	}
 	return bytes.Equal(b.Payload, x.Payload), nil
 }

@@ -17,13 +17,12 @@ import (
 	"github.com/larder-dev/larder/store/internal/state"
 )
 
-// Intake is the part of a collection that receives batches (Apply) and lists (Begin). The package's documentation
-// describes its work.
+// Intake is the part of a collection that receives batches (Apply) and lists (Begin).
 type Intake struct {
 	ID      entry.Identity
 	KeyFunc cache.KeyFunc
 	Limits  Limits
-	Back    Back // set before other goroutines use the collection, like the fields above
+	Back    Back // Back must be set before other goroutines use the collection.
 	// Codec encodes the objects; nil for a collection in memory only.
 	Codec codec.Codec
 	// History receives the changes of each batch. Codec encodes their objects, unless a write has another encoding.
@@ -33,8 +32,7 @@ type Intake struct {
 	// Indexing is held while indexes are built or added. Index functions are called meanwhile, so an index function must
 	// not add indexes. Reads and writes do not take Indexing, so they do not wait for it.
 	Indexing patient.Mutex
-	// Set holds the index functions. Writes whose index terms were computed with another set are indexed anew before they
-	// are put.
+	// Set holds the index functions. Writes with index terms of another set are indexed anew before the put.
 	Set atomic.Pointer[index.Set]
 	// Front is held while writes are put into Back. No goroutine waits for the disk while it holds Front.
 	Front sync.Mutex
@@ -47,7 +45,7 @@ type Intake struct {
 	// unreported holds the keys of objects that an earlier process stored from a list that did not end, and that this
 	// process has not reported to handlers. Only the open replacement uses unreported.
 	unreported map[string]struct{}
-	reported   atomic.Bool // true once changes of objects have been reported in this process
+	reported   atomic.Bool // reported is true once this process has reported changes of objects.
 }
 
 // Back is the part of a collection that holds the objects: in a file with a memtable, or only in memory. Its methods do
@@ -123,6 +121,6 @@ func (in *Intake) Pause() (resume func()) {
 
 // Limits bound the memory and the transactions of a relist, in encoded bytes.
 type Limits struct {
-	Held int // size of the differences that a list holds before it applies them page by page
-	Step int // size of the old and new objects that one call of Replacement.Commit applies
+	Held int // Held is the size of the differences that a list holds before it applies them page by page.
+	Step int // Step is the size of the old and new objects that one call of Replacement.Commit applies.
 }

@@ -12,7 +12,7 @@ import (
 // refusal is the error for which an object is left out of the collection.
 type refusal struct {
 	reason entry.LeftOutReason
-	err    error // nil if the caller refused the object and has reported it
+	err    error // err is nil if the caller refused the object and has reported it.
 }
 
 func (r *refusal) Error() string {
@@ -56,8 +56,7 @@ func leaveOut(i *entry.Info, l entry.LeftOut) {
 	}
 }
 
-// removeLeftOut removes an object that was stored or deleted from Info.LeftOut. It does not modify the old slice, which
-// readers share.
+// removeLeftOut removes an object from Info.LeftOut. It does not modify the old slice, which readers share.
 func removeLeftOut(i *entry.Info, key string) {
 	if at, found := findLeftOut(i, key); found {
 		i.LeftOut = slices.Concat(i.LeftOut[:at], i.LeftOut[at+1:])
@@ -91,9 +90,9 @@ func noteBatch(i *entry.Info, last []*memtable.Write, e encoded) {
 
 // refused collects the objects that a list has left out because they could not be stored.
 type refused struct {
-	objects map[string]entry.LeftOut // refused objects, by key
-	gone    map[string]string        // resourceVersions of the delete events during the list, by key
-	unkeyed bool                     // true if an object without a key was left out
+	objects map[string]entry.LeftOut // objects are the refused objects, by key.
+	gone    map[string]string        // gone has the resourceVersions of the delete events during the list, by key.
+	unkeyed bool                     // unkeyed is true if an object without a key was left out.
 }
 
 func (r *refused) leaveOut(l entry.LeftOut) {
@@ -146,7 +145,7 @@ func (r *refused) finish(
 			return err
 		case found && entry.NewerRV(ref.ResourceVersion, l.ResourceVersion), !found && gone &&
 			entry.NewerRV(rv, l.ResourceVersion):
-		case found && !rewrites && ref == l.ObjectRef: // an event has stored the refused state
+		case found && !rewrites && ref == l.ObjectRef: // An event has stored the refused state.
 		default:
 			leaveOut(info, l)
 		}

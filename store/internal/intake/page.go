@@ -27,7 +27,7 @@ func (r *Replacement) page(
 			end = max(end, keys[len(keys)-1])
 		}
 		if r.o.Rewrite {
-			r.encode(set, items, keys) // decodes each object, to leave out undecodable objects
+			r.encode(set, items, keys) // encode decodes each object, to leave out undecodable objects.
 			r.reviseDictionary(items, keys)
 		} else {
 			r.prepare(set, items, keys)
@@ -139,7 +139,7 @@ func (r *Replacement) encode(set *index.Set, items map[string]*item, keys []stri
 // payloads (store.Interface.AddIndexers).
 func (r *Replacement) prepare(set *index.Set, items map[string]*item, keys []string) {
 	enc := r.in.Back.Encoder(set)
-	if enc.Codec == nil { // without a codec the decoded objects are compared
+	if enc.Codec == nil { // Without a codec the decoded objects are compared.
 		for _, it := range items {
 			it.needed = !it.held
 		}
@@ -155,7 +155,7 @@ func (r *Replacement) prepare(set *index.Set, items map[string]*item, keys []str
 	parallel.Each(len(due), encodeCost*len(due), func(n int) { due[n].err = enc.payload(due[n].Write) })
 	for _, it := range due {
 		if it.err == nil {
-			it.termed = enc.index(it.Write) == nil // a failed index function does not matter for an unchanged object
+			it.termed = enc.index(it.Write) == nil // A failed index function does not matter for an unchanged object.
 			it.filled = it.termed
 		}
 	}
@@ -248,8 +248,7 @@ func (r *Replacement) recordItem(it *item, generation int) (skipped []entry.Skip
 		if reportable(it.err) {
 			skipped = []entry.Skipped{{Key: it.Key, Err: it.err}}
 		}
-		// The key is in the list, so its object must not be deleted. An old state that was never reported is deleted
-		// nevertheless.
+		// The key is in the list, so its object stays, except an old state that was never reported.
 		if e, ok := r.events[it.Key]; !ok || !e.gone {
 			delete(r.deletes, it.Key)
 		}
@@ -265,7 +264,7 @@ func (r *Replacement) recordItem(it *item, generation int) (skipped []entry.Skip
 	r.typed = r.typed || it.Typed && (it.needed || r.o.Rewrite)
 	delete(r.deletes, it.Key)
 	r.unhold(it.Key)
-	delete(r.events, it.Key) // the list has a newer state than the event
+	delete(r.events, it.Key) // The list has a newer state than the event.
 	if it.needed && !r.showing {
 		r.hold(&listed{Write: it.Write, generation: generation})
 	}
@@ -313,9 +312,9 @@ func (r *Replacement) showIfLarge(ctx context.Context, res entry.Result) (entry.
 		keys := slices.SortedFunc(maps.Keys(r.puts), strings.Compare)
 		changes, skipped, err := r.apply(ctx, nil, keys, r.interrupt)
 		if err != nil {
-			r.showing = false // the differences stay held, and the next page tries anew
+			r.showing = false // The differences stay held, and the next page tries to show them.
 			res.Staged = true
-			return res, nil //nolint:nilerr // the page has been added
+			return res, nil //nolint:nilerr // The page has been added, although its differences are not shown yet.
 		}
 		res.Changes, res.Skipped = append(res.Changes, changes...), append(res.Skipped, skipped...)
 		for _, key := range keys {

@@ -38,22 +38,20 @@ type Replacement struct {
 	in   *Intake
 	o    ReplaceOptions
 	done bool
-	// losses is Back.Losses at the start of the list. If Back.Losses grows, objects that pages found unchanged may have
-	// been lost.
+	// losses is Back.Losses at the start of the list. If it grows, objects that pages found unchanged may be lost.
 	losses int
 	// showing is true if differences are put into the collection immediately.
 	showing bool
-	typed   bool               // true once a listed object's payload depends on its Go type
-	changed bool               // true once a write of the list has changed an object
-	last    string             // highest key of the list that has been compared with the collection
-	puts    map[string]*listed // writes of differences that are held until Commit, by key
-	deletes map[string]int     // keys missing from the list so far, with the approximate sizes of their objects in bytes
-	bytes   int                // size of the held differences in puts
-	// unreadable holds keys in deletes whose objects are in the list but cannot be decoded. These objects were never
-	// reported.
+	typed   bool               // typed is true once a listed object's payload depends on its Go type.
+	changed bool               // changed is true once a write of the list has changed an object.
+	last    string             // last is the highest key that was compared with the collection.
+	puts    map[string]*listed // puts are the writes that are held until Commit, by key.
+	deletes map[string]int     // deletes are the keys missing from the list so far, with their objects' sizes in bytes.
+	bytes   int                // bytes is the size of the writes in puts.
+	// unreadable holds keys in deletes whose objects are in the list but undecodable. They were never reported.
 	unreadable map[string]bool
-	events     map[string]watched // watch events during the list, by key
-	revised    bool               // true once reviseDictionary was called for this list
+	events     map[string]watched // events are the watch events during the list, by key.
+	revised    bool               // revised is true after reviseDictionary.
 	gathered
 	end listEnd
 	// As edits the Info that is stored at the end of the list, for an import, which sets the Info of its file. If As is
@@ -65,8 +63,8 @@ type Replacement struct {
 // is nil until the put.
 type listed struct {
 	*memtable.Write
-	generation int  // generation of the index functions with which the terms were computed
-	event      bool // true for an object from a watch event
+	generation int  // generation is the Set.Generation with which the terms were computed.
+	event      bool // event is true for an object from a watch event.
 }
 
 // watched is a watch event that arrived during the list. Older states of its object in the list are ignored.
@@ -139,8 +137,7 @@ func (in *Intake) endReplacing() {
 	in.replacing = nil
 }
 
-// usable returns an error if the list has been committed or aborted, or must be restarted because a rebuild has lost
-// objects.
+// usable returns an error for a list that was committed or aborted, or that lost objects in a rebuild.
 func (r *Replacement) usable() error {
 	switch {
 	case r.done:
@@ -236,7 +233,6 @@ func (r *Replacement) close() {
 	r.in.endReplacing()
 }
 
-// note adds a write of the list to the newest or the deleted objects.
 func (g *gathered) note(x *memtable.Write) {
 	if x.Del {
 		g.newest = DropRef(g.newest, x.Key)
@@ -266,12 +262,12 @@ func (g *gathered) finish(
 		}
 		if l, left := g.objects[ref.Key]; left {
 			if entry.NewerRV(l.ResourceVersion, ref.ResourceVersion) {
-				continue // the refused state of the object is newer than ref
+				continue // The refused state of the object is newer than ref.
 			}
 			if now, found, err := held(ref.Key); err != nil {
 				return err
 			} else if !found || now != ref {
-				continue // the object could not be stored in the state ref
+				continue // The state ref of the object could not be stored.
 			}
 		}
 		st.Newest = append(st.Newest, ref)

@@ -24,7 +24,7 @@ type dataKey struct {
 	// wrapper is the id of the provider's key, and wrapped is this data key as wrapped by the provider.
 	wrapper string
 	wrapped []byte
-	created time.Time // in whole seconds
+	created time.Time // created is in whole seconds.
 	// check is a hash of the raw key, to verify an unwrapped key.
 	check []byte
 	// records seals payloads with random nonces. Nonces of 24 bytes do not repeat, however many records are written.
@@ -93,7 +93,7 @@ func (k *dataKey) token(collection, index, value string) string {
 
 func (k *dataKey) hash(collection, index, value string) []byte {
 	mac := hmac.New(sha256.New, k.mac)
-	_, _ = mac.Write(format.AppendSized(format.AppendSized(nil, collection), index)) // the hash never returns an error
+	_, _ = mac.Write(format.AppendSized(format.AppendSized(nil, collection), index)) // The hash never returns an error.
 	_, _ = mac.Write([]byte(value))
 	return mac.Sum(nil)
 }
@@ -106,8 +106,7 @@ func tokenKey(token string) (id uint64, ok bool) {
 	return binary.BigEndian.Uint64([]byte(token[:8])), true
 }
 
-// value decrypts the value in a token. It fails with format.ErrNotSealed if the token is damaged, or of another index
-// or collection.
+// value decrypts a token. It fails with format.ErrNotSealed for a damaged token, or one of another index or collection.
 func (k *dataKey) value(collection, index, token string) (string, error) {
 	if len(token) < tokenLeast {
 		return "", format.ErrNotSealed

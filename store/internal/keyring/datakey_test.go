@@ -30,8 +30,7 @@ func TestNewDataKeyOverwritesRawKey(t *testing.T) {
 	}
 }
 
-// TestToken checks that equal index values have equal tokens, and that another value, index, collection or data key has
-// another token.
+// TestToken checks that only equal values of one index, collection and data key have equal tokens.
 func TestToken(t *testing.T) {
 	k := mustDataKey(t, 5)
 	seen := map[string]string{}

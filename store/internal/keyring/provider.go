@@ -53,7 +53,6 @@ func (r *Ring) currentOf(ctx context.Context, all []*dataKey) (*dataKey, error) 
 	return r.make(ctx)
 }
 
-// make returns a new data key, wrapped by the provider's current key.
 func (r *Ring) make(ctx context.Context) (*dataKey, error) {
 	raw := make([]byte, seal.KeySize)
 	_, _ = rand.Read(raw) // rand.Read never fails

@@ -25,7 +25,7 @@ import (
 // The file stores the wrapped keys in one record under format.KeyKeys, so every copy of the file has them too. The
 // first transaction that uses a new current key also writes the record.
 type Ring struct {
-	provider seal.KeyProvider // wraps and unwraps the data keys; nil in a locked ring
+	provider seal.KeyProvider // provider wraps and unwraps the data keys; nil in a locked ring.
 	now      atomic.Pointer[heldKeys]
 	// sealedUnder has the ids of the provider's keys that wrap the file's keys, in a locked ring after Unlock.
 	sealedUnder []string
@@ -110,7 +110,7 @@ func (r *Ring) Unlock(ctx context.Context, view func(fn func(tx *bolt.Tx) error)
 		return err
 	}
 	stored, err := format.ParseKeys(data)
-	if r.Locked() { // without keys, the first use of an unreadable record of the keys reports it
+	if r.Locked() { // Without keys, only the first use of a sealed record reports an unreadable record of the keys.
 		for _, one := range stored {
 			if !slices.Contains(r.sealedUnder, one.Key) {
 				r.sealedUnder = append(r.sealedUnder, one.Key)
@@ -202,10 +202,9 @@ func (r *Ring) Add(fresh *Ring) {
 	r.now.Store(&next)
 }
 
-// ForgetOthers removes all data keys except the key of fresh, which Add has added. It does nothing if another key is
-// current by now.
+// ForgetOthers removes all data keys except the key of fresh, if that is still the current key.
 func (r *Ring) ForgetOthers(fresh *Ring) {
-	if was := r.held(); was.current == fresh.held().current { // keeping too many keys does no harm
+	if was := r.held(); was.current == fresh.held().current { // Keeping too many keys does no harm.
 		r.now.CompareAndSwap(was, fresh.held())
 	}
 }

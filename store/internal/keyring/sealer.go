@@ -18,7 +18,7 @@ type Sealer struct {
 	ring *Ring
 	// collection is the name of the collection's bucket. Sealed data can be opened only for this collection.
 	collection string
-	sealing    atomic.Bool // whether new records are sealed
+	sealing    atomic.Bool // sealing is true if new records are sealed.
 }
 
 // Sealer returns the Sealer of a collection. It does not seal new records before Begin.
@@ -57,8 +57,7 @@ func (s *Sealer) key() *dataKey {
 	return s.ring.held().current
 }
 
-// Append appends a record of the bucket to dst. It seals the record if new records are sealed. h.Terms must be a result
-// of Store.
+// Append appends a record of the bucket to dst, sealed if new records are sealed. h.Terms must be a result of Store.
 func (s *Sealer) Append(dst, bucket []byte, key string, h format.Header, payload []byte) []byte {
 	k := s.key()
 	if k == nil {

@@ -33,8 +33,7 @@ func resum(collection, key string, data []byte) []byte {
 	return data
 }
 
-// TestSealedRecordIsBound checks that a sealed record can be opened only under its own bucket, collection and key, and
-// with its own header.
+// TestSealedRecordIsBound checks that a sealed record opens only with its own bucket, collection, key and header.
 func TestSealedRecordIsBound(t *testing.T) {
 	k := mustDataKey(t, 5)
 	s := sealerOf(t, "c", k)
@@ -68,7 +67,7 @@ func TestSealedRecordIsBound(t *testing.T) {
 			t.Errorf("in another %s: %v", name, err)
 		}
 	}
-	for i := format.RecordFixed; i < len(data)*8; i++ { // each flipped bit, with the checksum corrected
+	for i := format.RecordFixed; i < len(data)*8; i++ { // The loop flips each bit, and corrects the checksum.
 		if i/8 < format.RecordFixed {
 			continue
 		}

@@ -13,8 +13,8 @@ type Snapshot[I any] struct {
 	// Info is the state after the newest write of the snapshot.
 	Info      I
 	batches   uint64
-	committed uint64 // Write.Order of the newest write of the previous commit
-	newest    uint64 // Write.Order of the newest write of this snapshot
+	committed uint64 // committed is the Write.Order of the newest write of the previous commit.
+	newest    uint64 // newest is the Write.Order of the newest write of this snapshot.
 	Idle      bool
 }
 
@@ -35,8 +35,7 @@ func (s *Snapshot[I]) Overtaken(x *Write, uid string) bool {
 	return last != x && slices.ContainsFunc(later, func(y *Write) bool { return y.UID == uid })
 }
 
-// Writes returns the newest write of each key, sorted by Order. If deletes is true, it also returns the key's earlier
-// deletes.
+// Writes returns the newest write of each key, sorted by Order; with deletes, also the key's earlier deletes.
 func (s *Snapshot[I]) Writes(deletes bool) []*Write {
 	all := make([]*Write, 0, s.tree.Len())
 	s.tree.Ascend(func(x *Write) bool {

@@ -11,17 +11,17 @@ import (
 // Snapshot. After the commit, the table drops the committed writes, unless newer writes have replaced them.
 type Table[I any] struct {
 	mu   sync.RWMutex
-	tree *btree.BTree[*Write] // newest write of each key, in key order; guarded by mu
+	tree *btree.BTree[*Write] // tree has the newest write of each key; guarded by mu.
 	// shared is a clone of tree for readers, or nil after a change of tree. mu guards shared.
 	shared    *btree.BTree[*Write]
-	index     map[string]map[string]map[string]struct{} // keys of the writes by index name and value; guarded by mu
-	info      I                                         // Info after the newest batch, while dirty; guarded by mu
-	dirty     bool                                      // true if there are uncommitted changes; guarded by mu
-	bytes     int                                       // size of the writes in bytes; guarded by mu
-	batches   uint64                                    // number of batches put; guarded by mu
-	newest    uint64                                    // Write.Order of the newest write; guarded by mu
-	committed uint64                                    // Write.Order of the newest committed write; guarded by mu
-	epoch     uint64                                    // grows when a commit begins or ends and at Drop; guarded by mu
+	index     map[string]map[string]map[string]struct{} // index has keys by index name and value; guarded by mu.
+	info      I                                         // info is the Info after the newest batch; guarded by mu.
+	dirty     bool                                      // dirty is true with uncommitted changes; guarded by mu.
+	bytes     int                                       // bytes is the size of the writes; guarded by mu.
+	batches   uint64                                    // batches is the number of batches put; guarded by mu.
+	newest    uint64                                    // newest is the Write.Order of the newest write; guarded by mu.
+	committed uint64                                    // committed is the newest committed Write.Order; guarded by mu.
+	epoch     uint64                                    // epoch grows at Snapshot, Committed and Drop; guarded by mu.
 }
 
 // degree is the degree of the tree. The 4 MiB of a commit need a few hundred nodes.

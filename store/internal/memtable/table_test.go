@@ -32,7 +32,7 @@ func TestWritesOfACommit(t *testing.T) {
 	}
 	put(false, true, false, false)
 	first := table.Snapshot()
-	put(true, false) // a delete and a write while the first snapshot is being committed
+	put(true, false) // A delete and a write follow while the first snapshot is being committed.
 	if got, want := writes(first), "-2< +4<3"; got != want {
 		t.Errorf("the first commit has %s, want %s", got, want)
 	}

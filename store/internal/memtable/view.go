@@ -8,11 +8,11 @@ import (
 
 // View is an immutable snapshot of the memtable for a reader. The zero value is a View of an empty memtable.
 type View[I any] struct {
-	tree  *btree.BTree[*Write] // newest write of each key; never modified; nil for an empty View
-	Epoch uint64               // the table's epoch at the capture, for IsAt
+	tree  *btree.BTree[*Write] // tree has the newest write of each key; nil for an empty View.
+	Epoch uint64               // Epoch is the table's epoch at the capture, for IsAt.
 	// Info is the state after the newest batch, if Dirty.
 	Info  I
-	Dirty bool // true if there is an uncommitted batch
+	Dirty bool // Dirty is true if there is an uncommitted batch.
 	// Filed has the sorted keys of the writes with each value of the Lookup; nil without a Lookup.
 	Filed map[string][]string
 }
@@ -33,7 +33,7 @@ func (o *Table[I]) Capture(want *Lookup, also func()) *View[I] {
 		return o.captureLocked(want)
 	}
 	o.mu.RUnlock()
-	o.mu.Lock() // to clone the tree
+	o.mu.Lock() // Cloning the tree needs the write lock.
 	defer o.mu.Unlock()
 	also()
 	return o.captureLocked(want)
@@ -74,8 +74,7 @@ func (o *Table[I]) captureLocked(want *Lookup) *View[I] {
 	return c
 }
 
-// IsAt reports whether no commit has begun or ended, and no Drop has happened, since the capture of a View with this
-// epoch.
+// IsAt reports whether no commit began or ended, and no Drop happened, since the capture of a View with this epoch.
 func (o *Table[I]) IsAt(epoch uint64) bool {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
@@ -96,8 +95,7 @@ func (c *View[I]) After(key string, limit int) (writes []*Write) {
 	return c.From(key, limit, func(x *Write) bool { return x.Key != key })
 }
 
-// From returns the writes from key on, key included, for which fn returns true. It returns at most limit of them; 0
-// means no limit.
+// From returns the writes from key on for which fn returns true, at most limit of them; 0 means no limit.
 func (c *View[I]) From(key string, limit int, fn func(x *Write) bool) (writes []*Write) {
 	if c.Empty() {
 		return nil

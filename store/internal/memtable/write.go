@@ -19,12 +19,10 @@ import (
 type Write struct {
 	Key string
 	Del bool
-	// Obj is the object after the write; it may be an *entry.Undecoded. For a delete it is the object of the event, or
-	// nil.
+	// Obj is the object after the write, perhaps an *entry.Undecoded. For a delete it is the event's object, or nil.
 	Obj     runtime.Object
 	UID, RV string
-	// Event is the type of the watch event, from entry.Op.Event. It is empty if the previous op of the same key in the
-	// batch was skipped.
+	// Event is the entry.Op.Event of the write. It is empty if the previous op of the same key in the batch was skipped.
 	Event cache.DeltaType
 	// Payload is the encoded Obj, made before other code gets Obj. PayloadSize is its length. For a delete, Payload is the
 	// last state, or nil if that is not needed.
@@ -53,8 +51,7 @@ type Write struct {
 // Decoded returns the decoded Obj. Its errors wrap entry.ErrIncompatible, and never entry.ErrDamaged.
 func (x *Write) Decoded() (runtime.Object, error) { return Decoded(x.Key, x.Obj) }
 
-// Decoded returns the decoded obj, which comes from memory. Its errors are results of Unreadable, which do not count as
-// damage of the file.
+// Decoded returns the decoded obj, which is in memory. Errors are results of Unreadable, never damage of the file.
 func Decoded(key string, obj runtime.Object) (runtime.Object, error) {
 	obj, err := entry.Decoded(obj)
 	if err != nil {
@@ -68,7 +65,7 @@ func Decoded(key string, obj runtime.Object) (runtime.Object, error) {
 func Unreadable(key string, err error) error {
 	switch {
 	case errors.Is(err, entry.ErrDamaged):
-		err = fmt.Errorf("%w: %v", entry.ErrIncompatible, err) //nolint:errorlint // it must not wrap ErrDamaged
+		err = fmt.Errorf("%w: %v", entry.ErrIncompatible, err) //nolint:errorlint // The error must not wrap ErrDamaged.
 	case !errors.Is(err, entry.ErrIncompatible):
 		err = fmt.Errorf("%w: %w", entry.ErrIncompatible, err)
 	}
@@ -83,8 +80,7 @@ func (x *Write) Left() runtime.Object {
 	return x.Obj
 }
 
-// Entry returns the write's object as an encoded entry, or nil without a payload. encoding is the name of the
-// collection's codec.
+// Entry returns the encoded object, or nil without a payload. encoding is the name of the collection's codec.
 func (x *Write) Entry(encoding string) *entry.Entry {
 	if x.Payload == nil {
 		return nil
@@ -131,15 +127,15 @@ func (x *Write) Follow(before *Write) {
 		fallthrough
 	default:
 		d := *before
-		d.deletes, d.Obj, d.Terms = nil, nil, nil // a kept delete needs no object and no terms
-		deletes = append(deletes, &d)             // before has only this successor, so its slice may grow
+		d.deletes, d.Obj, d.Terms = nil, nil, nil // A kept delete needs no object and no terms.
+		deletes = append(deletes, &d)             // The slice of before may grow: only x follows before.
 	}
 	x.deletes = append(deletes, x.deletes...)
 }
 
 // dropCommitted removes the deletes with an Order up to committed, which the file has.
 func (x *Write) dropCommitted(committed uint64) {
-	x.deletes = slices.Clone(x.deletes[countUpTo(x.deletes, committed):]) // readers may hold the old slice
+	x.deletes = slices.Clone(x.deletes[countUpTo(x.deletes, committed):]) // Readers may hold the old slice.
 }
 
 func countUpTo(writes []*Write, order uint64) (n int) {

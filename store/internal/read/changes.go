@@ -128,7 +128,6 @@ func (r *Reader) Cursors(ctx context.Context) (infos []consumer.Info, err error)
 	return infos, err
 }
 
-// Kept returns the range of changes that are kept for readers.
 func (r *Reader) Kept(ctx context.Context) (k consumer.Kept, err error) {
 	err = r.View(ctx, func(b *bolt.Bucket) error {
 		st, err := state.Get(b, r.Name)
@@ -153,15 +152,15 @@ type changesPage struct {
 	r     *Reader
 	state state.State
 	found []rawChange
-	size  int // payload bytes in found
+	size  int // size is the number of payload bytes in found.
 }
 
 // rawChange is an undecoded change that has been copied out of its transaction.
 type rawChange struct {
 	changelog.Change
-	at    time.Time // time of the write; zero if unknown
-	whole bool      // whether Change.Object must be set
-	body  body.Body // payload; only set if whole
+	at    time.Time // at is the time of the write; zero if unknown.
+	whole bool      // whole is true if Change.Object must be set.
+	body  body.Body // body is the payload, if whole is true.
 }
 
 // changes calls fn in a transaction to read a page, and decodes the page after the transaction.
@@ -230,7 +229,7 @@ func (p *changesPage) add(b *bolt.Bucket, c changelog.Change, whole bool) (err e
 	if whole {
 		raw.body, err = changeBody(p.r, b, c)
 	}
-	raw.Head, raw.Payload = nil, nil // memory of the transaction, which ends
+	raw.Head, raw.Payload = nil, nil // Head and Payload are memory of the transaction, which ends.
 	p.found, p.size = append(p.found, raw), p.size+raw.body.Size
 	return err
 }

@@ -43,9 +43,9 @@ func (r *Reader) Entries(ctx context.Context, after string, fn func(entry.Entry)
 
 // count counts the records that are read page by page, to notice missing records.
 type count struct {
-	whole   bool // true if the pages start at the first record
+	whole   bool // whole is true if the pages start at the first record.
 	records int
-	commit  int // id of the last transaction that the first page sees
+	commit  int // commit is the id of the last transaction that the first page sees.
 }
 
 // add adds a page of records. After the last page, it fails if the number of records is not the one in the collection's
@@ -114,7 +114,7 @@ func (r *Reader) EntriesOf(ctx context.Context, keys []string) (found []entry.En
 type rawStored struct {
 	Record
 	err     error
-	written *entry.Entry // write of the memtable that replaces the record, or nil
+	written *entry.Entry // written is the memtable's write that replaces the record, or nil.
 }
 
 func (one rawStored) size() int {

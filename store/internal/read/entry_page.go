@@ -28,16 +28,16 @@ func (r *Reader) CountKeys(ctx context.Context, prefix string) (n int, err error
 // EntryPage is a run of entries in key order, with the Info of the same snapshot.
 type EntryPage struct {
 	Entries []entry.Entry
-	More    bool   // whether entries may follow the page
-	Last    string // last key that was read
+	More    bool   // More is true if entries may follow the page.
+	Last    string // Last is the last key read.
 	Info    entry.Info
 }
 
 // arena is reused memory for the payloads of consecutive pages.
 type arena struct {
-	memory *[]byte // the reused memory; owned by the caller
-	used   []byte  // part of the memory that the current page uses
-	lacks  int     // bytes of the current page that did not fit into the memory
+	memory *[]byte // memory is the reused memory, which the caller owns.
+	used   []byte  // used is the part of memory that the current page uses.
+	lacks  int     // lacks is the number of bytes of the page that did not fit into memory.
 }
 
 func (a *arena) clone(data []byte) []byte {

@@ -44,8 +44,7 @@ type loader struct {
 	front sync.Locker
 }
 
-// decodeUnwritten decodes the records one by one. It skips an undecodable record whose key has been written since the
-// load began.
+// decodeUnwritten decodes records one by one. It skips an undecodable record whose key was written during the load.
 func (l loader) decodeUnwritten(all []Record) (records []Record, objs []runtime.Object, err error) {
 	for _, record := range all {
 		decoded, err := l.DecodeRecords([]Record{record})

@@ -17,7 +17,7 @@ import (
 
 // Old is a copy of the file's record under a key, before a write of the key replaces it.
 type Old struct {
-	Record // DecodeOld sets Obj
+	Record // DecodeOld sets Record.Obj.
 	// Found is false without a record; the other fields are zero then.
 	Found bool
 	// unreadable is true if this program cannot decode the record. Then no reader has seen its object.

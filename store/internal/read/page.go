@@ -23,17 +23,17 @@ const (
 
 // Record is an undecoded record that has been copied out of its transaction, or an object of the memtable.
 type Record struct {
-	format.Header // Head is nil; Terms are in plain text, or as stored if the Reader has no Memtable
+	format.Header // Head is nil. Terms are in plain text, or as stored if the Reader has no Memtable.
 	Key           string
-	Body          body.Body      // undecoded record; not used if Obj is set
-	Obj           runtime.Object // object from the memtable, perhaps undecoded; nil for a record of the file
+	Body          body.Body      // Body is the undecoded record; not used if Obj is set.
+	Obj           runtime.Object // Obj is the memtable's object, perhaps undecoded; nil for a record of the file.
 }
 
 type Page struct {
 	Keys []string
 	Objs []runtime.Object
-	Last string // last key that was read, even if its object is not in the page
-	More bool   // whether objects may follow
+	Last string // Last is the last key read, even if its object is not in the page.
+	More bool   // More is true if objects may follow.
 	Err  error
 }
 
@@ -110,7 +110,6 @@ func (r *Reader) CopyRecord(objects *bolt.Bucket, key string, data []byte, x *me
 	return r.cloneRecord(objects, key, data, slices.Clone)
 }
 
-// cloneRecord copies a record out of its transaction, the payload with clone.
 func (r *Reader) cloneRecord(
 	objects *bolt.Bucket, key string, data []byte, clone func([]byte) []byte,
 ) (Record, error) {
@@ -122,7 +121,7 @@ func (r *Reader) cloneRecord(
 		payload = clone(payload)
 	}
 	b, err := r.Coder.Open(objects, key, h, payload)
-	if err == nil && r.Memtable != nil { // a View, which has no memtable, does not use the terms
+	if err == nil && r.Memtable != nil { // A View, which has no memtable, does not use the terms.
 		h.Terms, err = r.Coder.Terms(key, h)
 	}
 	h.Head = nil

@@ -23,13 +23,13 @@ import (
 // Reader has the read methods that a Collection and a View share. They need no index function.
 type Reader struct {
 	File  *boltfile.File
-	Name  string // name of the collection's bucket
+	Name  string // Name is the name of the collection's bucket.
 	Codec codec.Codec
 	// Memtable has the uncommitted writes; nil for a View, which sees only committed changes.
 	Memtable *memtable.Table[state.Covers]
 	// CustomKeys is true if keys may have another form than namespace/name.
 	CustomKeys bool
-	Coder      *body.Coder // opens and seals the payloads of records
+	Coder      *body.Coder // Coder opens and seals the payloads of records.
 }
 
 func (r *Reader) View(ctx context.Context, fn func(b *bolt.Bucket) error) error {
@@ -125,8 +125,7 @@ func (r *Reader) scanAll(
 	})
 }
 
-// Counted returns an error if n, the number of records that were read, differs from the number in the collection's
-// info.
+// Counted returns an error if n, the number of records read, is not objects, the number in the collection's info.
 func (r *Reader) Counted(n, objects int) error {
 	if n == objects {
 		return nil
@@ -188,8 +187,7 @@ func (r *Reader) NoteScope(ctx context.Context, info *entry.Info) error {
 	return err
 }
 
-// CountedNow returns an error if n is not the number of objects in the collection's current info. The caller blocks
-// writers.
+// CountedNow returns an error if n is not the number of objects in the current info. The caller blocks writers.
 func (r *Reader) CountedNow(ctx context.Context, n int) error {
 	now, dirty := r.Memtable.Current()
 	return r.View(ctx, func(b *bolt.Bucket) error {

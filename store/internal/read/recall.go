@@ -41,8 +41,7 @@ func (r *Reader) Recall(ctx context.Context, bound int) (changes []*history.Even
 		if last := st.Log.Last(); last > recalledChanges {
 			from = max(from, last-recalledChanges)
 		}
-		// If known is true, floor is the resourceVersion at from. Otherwise the first change is dropped, and floor becomes
-		// its resourceVersion.
+		// Unless floor is the resourceVersion at from, the first change is dropped, and floor becomes its resourceVersion.
 		known := from == st.Log.ListedSeq
 		size := 0
 		_, err = log.Read(from, func(c changelog.Change) (bool, error) {
@@ -54,11 +53,11 @@ func (r *Reader) Recall(ctx context.Context, bound int) (changes []*history.Even
 				return false, err
 			}
 			e := recalled(c, opened)
-			was := c.FirstSeq() <= from // the object existed before the first change that is read
+			was := c.FirstSeq() <= from // The object existed before the first change that Recall reads.
 			if !was {
 				e.Since, _ = strconv.ParseUint(c.Since, 10, 64)
 			}
-			if !known || !was && e.Since == 0 { // without the state before c, it is unknown whether the object existed
+			if !known || !was && e.Since == 0 { // Without the state before c, it is unknown whether the object existed.
 				changes, size, floor, known = nil, 0, max(floor, e.RV), true
 				return true, nil
 			}

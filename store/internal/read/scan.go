@@ -47,14 +47,13 @@ func (r *Reader) viewCaptured(
 // MergedScan reads the objects of a collection in key order. A write in the memtable replaces the record in the file.
 type MergedScan struct {
 	file    *boltfile.Scan
-	records int    // number of records read from the file, including replaced ones
-	k, v    []byte // next key and record of the file; nil at its end
+	records int    // records is the number of records read from the file, including replaced ones.
+	k, v    []byte // k and v are the next key and record of the file; nil at its end.
 	over    *Captured
-	pending []*memtable.Write // next writes of the memtable, at most aheadWrites
-	all     bool              // true if pending has all remaining writes of the memtable
+	pending []*memtable.Write // pending are the next writes of the memtable, at most aheadWrites.
+	all     bool              // all is true if pending has all remaining writes of the memtable.
 }
 
-// aheadWrites is the number of the memtable's writes that a scan reads ahead.
 const aheadWrites = 256
 
 // ScanMerged returns a scan of the objects in the file and the memtable that starts after the given key.

@@ -27,7 +27,7 @@ func (r *Reader) Select(ctx context.Context, q query.Query) ([]runtime.Object, e
 		for q.Limit <= 0 || len(objs) < q.Limit {
 			key, obj, err := s.next()
 			switch {
-			case errors.Is(err, query.ErrNoField): // every other object would fail too
+			case errors.Is(err, query.ErrNoField): // Every other object would fail too.
 				return err
 			case err != nil && bad == nil:
 				bad = err
@@ -82,15 +82,14 @@ func (r *Reader) selectPage(ctx context.Context, m *query.Matcher, after string,
 	return p
 }
 
-// selecting reads the records that a query may select, in one transaction.
 type selecting struct {
 	r       *Reader
 	objects *bolt.Bucket
 	m       *query.Matcher
 	scan    *MergedScan
-	scanned int    // uncompressed bytes of the payloads that were read
-	decoded int    // bytes of the payloads that were decoded
-	buf     []byte // memory for a decompressed payload, reused for the next
+	scanned int    // scanned is the number of uncompressed bytes of the payloads read.
+	decoded int    // decoded is the number of bytes of the payloads decoded.
+	buf     []byte // buf is reused memory for decompressed payloads.
 }
 
 func newSelecting(r *Reader, objects *bolt.Bucket, over *Captured, m *query.Matcher, after string) *selecting {

@@ -14,9 +14,9 @@ import (
 // Stored is the file's record under a key. It is valid until the transaction ends.
 type Stored struct {
 	format.Header
-	Found   bool         // false without a record; the other fields are zero then
-	Payload []byte       // memory of the transaction
-	Objects *bolt.Bucket // bucket of the record
+	Found   bool   // Found is false without a record; the other fields are zero then.
+	Payload []byte // Payload is memory of the transaction.
+	Objects *bolt.Bucket
 }
 
 func (r *Reader) Stored(objects *bolt.Bucket, key string) (Stored, error) {
@@ -36,7 +36,7 @@ func (r *Reader) Object(key string, s Stored) (runtime.Object, error) {
 	}
 	obj, err := r.Coder.ObjectOf(s.Objects, key, s.Header, s.Payload)
 	if err != nil && !errors.Is(err, entry.ErrDamaged) {
-		return nil, nil //nolint:nilerr // no reader has seen an undecodable object
+		return nil, nil //nolint:nilerr // No reader has seen an undecodable object.
 	}
 	return obj, err
 }

@@ -20,13 +20,13 @@ type All struct {
 	// written has the keys that were written since the load began. Their records in the file may be older. It is nil after
 	// the load. Table.mu guards written.
 	written map[string]struct{}
-	failed  bool // true after a failed load, whose table is not used; guarded by Table.mu
+	failed  bool // failed is true after a failed load; guarded by Table.mu.
 
 	open     atomic.Bool
-	read     chan struct{} // closed when all records have been read, while Open waits for a write to the disk
-	ended    chan struct{} // closed at the end of a successful or failed load
-	err      error         // error of the load, or nil; set before ended is closed
-	replaced chan struct{} // closed when a new All replaces this All
+	read     chan struct{} // read is closed when all records have been read, while Open waits for a write to the disk.
+	ended    chan struct{} // ended is closed at the end of a successful or failed load.
+	err      error         // err is the error of the load, or nil; set before ended is closed.
+	replaced chan struct{} // replaced is closed when a new All replaces this All.
 }
 
 func NewAll() *All {
@@ -118,8 +118,7 @@ func (a *All) Loading() <-chan struct{} {
 // Err returns the error of the load from the file, or nil. Call it after the load has ended.
 func (a *All) Err() error { return a.err }
 
-// AwaitRead waits until all pages are read, or the load or ctx has ended. It does not wait for Open. It returns the
-// error of ctx.
+// AwaitRead waits until all pages are read, or the load or ctx has ended. It returns the error of ctx.
 func (a *All) AwaitRead(ctx context.Context) error {
 	select {
 	case <-a.read:

@@ -13,7 +13,7 @@ const postingFew = 256
 // posting holds the entries with one value in an index, in key order.
 type posting struct {
 	few  []*row
-	many *btree.BTree[*row] // replaces the slice few for more than postingFew entries
+	many *btree.BTree[*row] // many replaces the slice few for more than postingFew entries.
 }
 
 func (p *posting) add(e *row) {

@@ -27,8 +27,7 @@ func (t *Table) State(key string) *State {
 	return nil
 }
 
-// Each calls fn with each object whose key follows after, in key order, until fn returns false. The table is locked
-// meanwhile.
+// Each locks the table and calls fn with the objects whose keys follow after, in order, until fn returns false.
 func (t *Table) Each(after string, fn func(key string, s *State) bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()

@@ -12,13 +12,12 @@ import (
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
-// Table holds objects in memory with their indexes. It is safe for concurrent use. A call sees either none or all
-// writes of a batch.
+// Table holds objects in memory with their indexes, safe for concurrent use. A call sees whole batches only.
 type Table struct {
 	mu      sync.RWMutex
-	items   map[string]item                // objects by key; guarded by mu
-	order   *btree.BTree[*row]             // rows in key order; guarded by mu
-	indexes map[string]map[string]*posting // postings by index name and value; guarded by mu
+	items   map[string]item                // mu guards items, the objects by key.
+	order   *btree.BTree[*row]             // mu guards order, the rows in key order.
+	indexes map[string]map[string]*posting // mu guards indexes, the postings by index name and value.
 }
 
 // item holds the object beside its row, so that a read by key needs only one memory access, as in client-go's map.
@@ -32,7 +31,7 @@ type item struct {
 type row struct {
 	key string
 	now *State
-	obj runtime.Object // now.Obj: a List then needs one memory access less per object
+	obj runtime.Object // obj is now.Obj: a List then needs one memory access less per object.
 }
 
 // State is an object in the table at one resourceVersion, with its index terms. It is immutable.

@@ -2,8 +2,7 @@ package resident
 
 import "maps"
 
-// MoreTerms holds the index terms of newly added index functions, by object state and index name. They are computed
-// without a lock.
+// MoreTerms holds the index terms of newly added index functions, by object state and index name.
 type MoreTerms map[*State]map[string][]string
 
 // MoreTerms returns the terms of all objects. It computes them with termsOf, which it calls under no lock. termsOf

@@ -22,7 +22,7 @@ type State struct {
 	Indexes map[string]format.IndexState
 	// Dictionary is the id of the dictionary that last compressed new records; 0 means none.
 	Dictionary uint64
-	Log        changelog.State // has the current NextSeq; Info.NextSeq is the value when the state was read
+	Log        changelog.State // Log has the current NextSeq. Info.NextSeq is the value when the state was read.
 }
 
 // Get reads the state of the collection with bucket b. Errors contain the collection's name.
@@ -139,7 +139,7 @@ func stateOf(r *format.Info) State {
 	for _, ref := range r.Newest {
 		s.Newest = append(s.Newest, entry.ObjectRef{Key: ref.Key, UID: ref.UID, ResourceVersion: ref.RV})
 	}
-	if len(s.Newest) > 0 && !s.Info.Resource.Namespaced { // CollectionOptions.Resource may have been incomplete
+	if len(s.Newest) > 0 && !s.Info.Resource.Namespaced { // CollectionOptions.Resource may have lacked Namespaced.
 		s.Info.Resource.Namespaced = strings.Contains(s.Newest[0].Key, "/")
 	}
 	if s.Indexes == nil {

@@ -19,15 +19,15 @@ const coldFill = 0.95
 // rebuild has lost objects of the collection (Collection.Losses).
 func (w *Writer) Commit(snap *memtable.Snapshot[state.Covers], losses int) (cursors *changelog.Snapshot, err error) {
 	if first, ok := snap.First(); ok {
-		if last, _ := w.objects.Cursor().Last(); string(last) < first { // new keys follow the stored ones, as in a cold start
+		if last, _ := w.objects.Cursor().Last(); string(last) < first { // New keys follow all stored keys: a cold start.
 			w.objects.FillPercent = coldFill
 		}
 	}
-	for _, x := range snap.Writes(w.Log.Kept()) { // in this order, since each write gets the next sequence number
+	for _, x := range snap.Writes(w.Log.Kept()) { // Writes are in the order of their sequence numbers.
 		old, err := w.get(x.Key)
 		if err == nil && (!old.Found || old.UID == x.UID || !snap.Overtaken(x, old.UID)) {
 			err = w.replace(x, old)
-		} // otherwise the file has a later state: an earlier attempt was committed, although it returned an error
+		} // Otherwise an earlier attempt was committed, although it returned an error: the file has a later state.
 		if err != nil {
 			return nil, err
 		}
@@ -53,8 +53,7 @@ func (w *Writer) Commit(snap *memtable.Snapshot[state.Covers], losses int) (curs
 	return cursors, w.Put()
 }
 
-// stillStored returns the references whose objects are stored in the referenced state. A rebuild may have lost objects
-// since.
+// stillStored returns the references to objects that are still stored. A rebuild may have lost others.
 func (w *Writer) stillStored(refs []entry.ObjectRef) (have []entry.ObjectRef, err error) {
 	for _, ref := range refs {
 		now, err := w.get(ref.Key)

@@ -21,9 +21,9 @@ import (
 
 type Target struct {
 	Read       *read.Reader
-	Compressor *compress.Compressor // compressor of new records, or nil
-	Cursors    *changelog.Cursors   // cursors of the durable handlers
-	Tombstones int                  // maximum number of tombstones in the changelog
+	Compressor *compress.Compressor
+	Cursors    *changelog.Cursors // Cursors are the cursors of the durable handlers.
+	Tombstones int                // Tombstones is the maximum number of tombstones in the changelog.
 	Now        func() boltfile.Times
 	// Watched is true if watches resume from the changelog. The changelog then also has objects that were added and
 	// deleted within one commit, and the Since of each object.
@@ -36,13 +36,13 @@ type Target struct {
 // object count and the newest objects. At the end call Log.Settle, and then Put, which writes State.
 type Writer struct {
 	Target
-	State   state.State       // the collection's state, which Put stores
-	Log     *changelog.Writer // changelog; also assigns the sequence numbers of records
+	State   state.State       // State is the collection's state, which Put stores.
+	Log     *changelog.Writer // Log also assigns the sequence numbers of records.
 	Indexes *index.Entries
 
 	bucket  *bolt.Bucket
 	objects *bolt.Bucket
-	dict    *compress.Dictionary // dictionary that this transaction has last found or stored in the file, or nil
+	dict    *compress.Dictionary // dict is the dictionary that this transaction last found or stored in the file, or nil.
 }
 
 // Begin begins to write a collection in a transaction. It fails with state.ErrNone for a missing collection.
@@ -152,8 +152,7 @@ func (w *Writer) putRecord(key string, h format.Header, payload []byte) error {
 	return w.objects.Put([]byte(key), w.Read.Coder.Append(nil, format.BucketObjects, key, h, payload))
 }
 
-// remove deletes old, the record under key, and its index entries. x is the delete from the server, or nil without a
-// delete event.
+// remove deletes old, the record under key, and its index entries. x is the server's delete event, or nil.
 func (w *Writer) remove(key string, old read.Stored, x *memtable.Write) error {
 	w.State.Newest = intake.DropRef(w.State.Newest, key)
 	if !old.Found {
@@ -201,7 +200,7 @@ func (w *Writer) addTombstone(key string, old read.Stored, x *memtable.Write) er
 	case errors.Is(err, entry.ErrDamaged):
 		return err
 	case err != nil:
-		h.Encoding, b.Payload = "", nil // this program cannot read the last state
+		h.Encoding, b.Payload = "", nil // This program cannot read the last state.
 	}
 	return w.Log.AddTombstone(key, old.Seq, h, b.Payload)
 }
