@@ -55,7 +55,7 @@ func TestGeneratedObjects(t *testing.T) {
 	}
 }
 
-// newFiller returns apimachinery's filler of random objects, which leaves managedFields empty, with managedFields.
+// newFiller returns apimachinery's filler of random objects, extended to fill managedFields.
 func newFiller(scheme *runtime.Scheme, seed int64) *randfill.Filler {
 	funcs := fuzzer.MergeFuzzerFuncs(metafuzzer.Funcs, func(serializer.CodecFactory) []any {
 		return []any{

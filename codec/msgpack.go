@@ -53,7 +53,7 @@ func (c *msgpackCodec) Append(dst []byte, obj runtime.Object) ([]byte, error) {
 	}
 	var text bytes.Buffer
 	enc := json.NewEncoder(&text)
-	enc.SetEscapeHTML(false) // Otherwise raw JSON in the object would change.
+	enc.SetEscapeHTML(false) // Escaping would change raw JSON in the object.
 	if err := enc.Encode(obj); err != nil {
 		// The error of the JSON encoder is not wrapped, because it may quote the object.
 		return dst, fmt.Errorf("encode %T: it cannot be marshalled as JSON", obj)

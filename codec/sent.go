@@ -150,7 +150,7 @@ func (s *Sent) JSON(text []byte, of metav1.TypeMeta) (*entry.Undecoded, error) {
 	if err != nil || u.Err() == nil {
 		return u, err
 	}
-	_, m, _ = headOf(text) // typedJSON returns metadata without labels.
+	_, m, _ = headOf(text) // headOf also reads the labels, unlike typedJSON.
 	return entry.NewUndecodable(&s.kind, of, m, u.Err()), nil
 }
 

@@ -73,8 +73,7 @@ type Change struct {
 	// OldRef identifies the stored state of Old; zero if no object was stored. OldRef is from the stored record, because
 	// handlers may have changed the metadata of Old, which is shared.
 	OldRef ObjectRef
-	// New is the newly stored object or *Undecoded. For Deleted it is the event's object; nil if a relist missed the
-	// object.
+	// New is the newly stored object, perhaps an *Undecoded. For Deleted it is the event's object, or nil in a relist.
 	New runtime.Object
 	// Contradicts is true if Op.Event cannot follow the stored state in the history of one server: the key had an object
 	// with another UID, or no object to modify or delete. The op was applied nevertheless. Only Apply sets Contradicts.

@@ -39,8 +39,7 @@ func ShardSelector(index, of int) (string, error) {
 	return sharding.NewSelector(r).String(), nil
 }
 
-// shardStart returns the first hash of a shard: index × 2^64 / of, rounded down. The caller ensures index < of and of >
-// 1.
+// shardStart returns the first hash of a shard: index × 2^64 / of, rounded down. It needs index < of and of > 1.
 func shardStart(index, of int) string {
 	start, _ := bits.Div64(uint64(index), 0, uint64(of))
 	return fmt.Sprintf("0x%016x", start)

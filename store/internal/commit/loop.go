@@ -92,7 +92,7 @@ func (l *Loop) Add(m Member, grown int) {
 		default:
 		}
 	}
-	if !l.running && !l.closed { // After Close, Store.Close does the last commit.
+	if !l.running && !l.closed { // After Loop.Close, the caller, Store.Close, does the last commit.
 		l.running = true
 		l.File.Go("commit what is pending", l.loop)
 	}

@@ -46,7 +46,7 @@ func TestDecompressBoundsMemory(t *testing.T) {
 	d := sampleDictionary()
 	bomb := d.compress(make([]byte, 32<<20))
 	var stream bytes.Buffer
-	w, err := zstd.NewWriter(&stream) // a streaming encoder's frames do not contain the decompressed size
+	w, err := zstd.NewWriter(&stream) // Frames of a streaming encoder do not contain the decompressed size.
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -132,7 +132,7 @@ func TestReaderModel(t *testing.T) {
 	})
 }
 
-// reader returns a Reader of the index in b. over stands for the memtable: uncommitted texts by key.
+// reader returns a Reader of the index in b. In place of a memtable, over has the uncommitted texts by key.
 func reader(set *index.Set, b *bolt.Bucket, over map[string]string) index.Reader {
 	return func(_ context.Context, want memtable.Lookup, fn func(index.View) error) error {
 		src := index.Source{Filed: map[string][]string{}, Dirty: func(key string) bool { _, ok := over[key]; return ok }}

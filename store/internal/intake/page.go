@@ -139,7 +139,7 @@ func (r *Replacement) encode(set *index.Set, items map[string]*item, keys []stri
 // payloads (store.Interface.AddIndexers).
 func (r *Replacement) prepare(set *index.Set, items map[string]*item, keys []string) {
 	enc := r.in.Back.Encoder(set)
-	if enc.Codec == nil { // Without a codec the decoded objects are compared.
+	if enc.Codec == nil { // A collection without a codec compares the decoded objects.
 		for _, it := range items {
 			it.needed = !it.held
 		}

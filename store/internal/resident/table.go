@@ -31,7 +31,7 @@ type item struct {
 type row struct {
 	key string
 	now *State
-	obj runtime.Object // obj is now.Obj: a List then needs one memory access less per object.
+	obj runtime.Object // obj is a copy of now.Obj, which saves a List one memory access per object.
 }
 
 // State is an object in the table at one resourceVersion, with its index terms. It is immutable.
