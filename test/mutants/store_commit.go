@@ -118,9 +118,9 @@ var storeCommitMutants = []mutant{
 		name:   "store/commit-half",
 		breaks: "A commit writes all that was pending when it began.",
 		file:   "store/internal/write/commit.go",
-		old: `	for _, x := range snap.Writes(w.Log.Kept()) { // in this order, since each write gets the next sequence number
+		old: `	for _, x := range snap.Writes(w.Log.Kept()) { // Writes are in the order of their sequence numbers.
 `,
-		new: `	for n, x := range snap.Writes(w.Log.Kept()) { // in this order, since each write gets the next sequence number
+		new: `	for n, x := range snap.Writes(w.Log.Kept()) { // Writes are in the order of their sequence numbers.
 		if n >= 100 {
 			break
 		}

@@ -30,7 +30,7 @@ var storeListMutants = []mutant{
 		file:   "store/internal/intake/compare.go",
 		dir:    "store",
 		old: `	if e, ok := r.events[it.Key]; ok && !entry.NewerRV(it.RV, e.rv) {
-		it.skip = true // the event is newer than the page
+		it.skip = true // The event is newer than the page.
 		return nil
 	}
 `,
