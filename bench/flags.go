@@ -19,7 +19,6 @@ import (
 	"github.com/larder-dev/larder/bench/internal/sizing"
 )
 
-// settings holds the values of the benchmark's parsed command-line flags.
 type settings struct {
 	runner.Options
 	quick         bool
@@ -97,7 +96,6 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	return s, nil
 }
 
-// into returns a function that parses a flag and stores the value.
 func into[T any](value *T, read func(string) (T, error)) func(string) error {
 	return func(text string) (err error) {
 		*value, err = read(text)
@@ -105,7 +103,6 @@ func into[T any](value *T, read func(string) (T, error)) func(string) error {
 	}
 }
 
-// numbers parses comma-separated numbers, and returns them in ascending order.
 func numbers(text string) (all []int, err error) {
 	for part := range strings.SplitSeq(text, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(part))
@@ -118,7 +115,8 @@ func numbers(text string) (all []int, err error) {
 	return all, nil
 }
 
-// fleets parses a list of fleets (stores x pods), such as 20x100000,200x1000. It sorts them by their number of pods.
+// fleets parses a list of fleets (stores x pods), such as 20x100000,200x1000. It sorts the fleets by their number of
+// pods.
 func fleets(text string) (all []seeded.Fleet, err error) {
 	for part := range strings.SplitSeq(text, ",") {
 		stores, pods, _ := strings.Cut(strings.TrimSpace(part), "x")
@@ -147,7 +145,6 @@ func sizes(text string) (all []sizing.Size, err error) {
 	return all, nil
 }
 
-// quoted returns the arguments quoted for a shell.
 func quoted(args []string) []string {
 	out := slices.Clone(args)
 	for i, arg := range out {

@@ -4,9 +4,9 @@
 //	go -C bench run .            100,000 pods and more: hours, 16 GB of memory
 //	go -C bench run . -help      the flags
 //
-// -only runs some of the scenarios, and -into adds their results to an earlier record, so a benchmark can run in parts.
-// -profile writes profiles, and -render prints an earlier record with the current goals. -starts, -programs, -serve
-// (also with -hostile), -seeds and -sizes run other measurements instead, and print tables.
+// -only runs some of the scenarios, and -into adds their results to an earlier result file, so a benchmark can run in
+// parts. -profile writes profiles, and -render prints an earlier result file with the current goals. -starts,
+// -programs, -serve (also with -hostile), -seeds and -sizes run other measurements instead, and print tables.
 package main
 
 import (

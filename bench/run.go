@@ -66,7 +66,6 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return errors.Join(err, os.RemoveAll(dir))
 }
 
-// measure runs the benchmark and publishes its record, if any case succeeded.
 func (s *settings) measure(ctx context.Context, stdout io.Writer) error {
 	earlier, err := s.earlier()
 	if err != nil {
@@ -98,7 +97,6 @@ func (s *settings) measure(ctx context.Context, stdout io.Writer) error {
 	return errors.Join(failed, err)
 }
 
-// earlier returns the record in the file that the flag -into names, or nil without the flag.
 func (s *settings) earlier() (*report.Record, error) {
 	if s.into == "" {
 		return nil, nil
@@ -115,8 +113,8 @@ func (s *settings) earlier() (*report.Record, error) {
 	return &record, nil
 }
 
-// publish prints a record. If -docs is set, it also writes the page of the documentation, and the printed tables beside
-// the record.
+// publish prints a result file. If -docs is set, it also writes the page of the documentation, and the printed tables
+// beside the result file.
 func (s *settings) publish(path string, stdout, stderr io.Writer) error {
 	record, err := report.Read(path)
 	if err != nil {

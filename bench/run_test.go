@@ -43,7 +43,6 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// TestEverything checks that every scenario runs, with few objects, on the embedded server.
 func TestEverything(t *testing.T) {
 	// By default, the race detector lets every process sleep for a second at its end.
 	t.Setenv("GORACE", "atexit_sleep_ms=0")
@@ -72,7 +71,7 @@ func TestEverything(t *testing.T) {
 				return r.Scenario == s.Name && r.Metric.Key == m.Key && r.Metric.Against == m.Against &&
 					(r.Ratio != nil || m.Against == scenario.Nothing)
 			})
-			// The embedded server has no process of its own, and a case with fewer objects is missing.
+			// The embedded server has no separate process, and a case with fewer objects is missing.
 			if m.Key != scenario.ServerCPU && m.Against != scenario.Fewer && !measured {
 				t.Errorf("%s/%s against %q was not measured", s.Name, m.Key, m.Against)
 			}
@@ -93,8 +92,8 @@ func TestEverything(t *testing.T) {
 	}
 }
 
-// TestSeeds checks that starts from a seed send no list, and that other starts send one each. It runs few stores on the
-// embedded server.
+// TestSeeds checks that starts from a seed send no list, and that other starts send one list each. It runs few stores
+// on the embedded server.
 func TestSeeds(t *testing.T) {
 	t.Setenv("GORACE", "atexit_sleep_ms=0")
 	dir := t.TempDir()
@@ -116,7 +115,7 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
-// TestSizes checks the measurement of larder sync in a process of its own, with few objects.
+// TestSizes checks the measurement of larder sync in a separate process, with few objects.
 func TestSizes(t *testing.T) {
 	t.Setenv("GORACE", "atexit_sleep_ms=0")
 	dir := t.TempDir()
@@ -133,7 +132,7 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// TestInto checks that -into adds results to a record, and refuses a record of another machine.
+// TestInto checks that -into adds results to a result file, and refuses a result file of another machine.
 func TestInto(t *testing.T) {
 	t.Setenv("GORACE", "atexit_sleep_ms=0")
 	dir := t.TempDir()
@@ -187,8 +186,8 @@ func TestWrongArguments(t *testing.T) {
 	}
 }
 
-// TestCommandsCanBeRun checks that this program accepts the command lines that a stored result names
-// for its repetition.
+// TestCommandsCanBeRun checks that this program accepts the command lines that a stored result names for its
+// repetition.
 func TestCommandsCanBeRun(t *testing.T) {
 	command := report.Asked{Runs: 7, Flags: "-quick -embedded"}.Command("restart", "configmaps", 10)
 	s, err := parse(strings.Fields(command)[len([]string{"go", "-C", "bench", "run", "."}):], &bytes.Buffer{})

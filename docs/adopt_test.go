@@ -18,7 +18,7 @@ import (
 
 	"github.com/larder-dev/larder/internal/fakeapi"
 
-	// The programs import these, so that go test runs again when they change.
+	// The programs of docs/adopt.md import these packages, so that go test runs again when they change.
 	_ "github.com/larder-dev/larder/informer/factory"
 	_ "github.com/larder-dev/larder/metrics"
 )
@@ -67,8 +67,8 @@ var (
 	declared = regexp.MustCompile(`(?m)^(\w+(?:, \w+)*) :=`)
 )
 
-// TestAdoptPage compiles the Go code of docs/adopt.md: whole programs, and blocks that are parts of one. The first
-// program is run with an API server, and then without one.
+// TestAdoptPage compiles the Go code of docs/adopt.md: whole programs, and blocks that are parts of a program. The
+// first program is run with an API server, and then without a server.
 func TestAdoptPage(t *testing.T) {
 	page, err := os.ReadFile("adopt.md")
 	check(t, err)

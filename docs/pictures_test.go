@@ -7,7 +7,6 @@ import (
 	"testing"
 )
 
-// TestPicturesInTheDark checks that every drawing has colours for dark pages.
 func TestPicturesInTheDark(t *testing.T) {
 	pictures, err := filepath.Glob("img/*.svg")
 	if err != nil || len(pictures) < 6 {

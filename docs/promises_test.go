@@ -13,13 +13,12 @@ import (
 
 var (
 	// named matches the tests and the scripts of the command that a row of promises.md names.
-	named = regexp.MustCompile(`\b(?:Test|Example|Fuzz|Benchmark)[A-Z_][A-Za-z0-9_]*\b|\b[a-z_]+\.txtar\b`)
-	// defined matches a test in a Go file.
+	named   = regexp.MustCompile(`\b(?:Test|Example|Fuzz|Benchmark)[A-Z_][A-Za-z0-9_]*\b|\b[a-z_]+\.txtar\b`)
 	defined = regexp.MustCompile(`(?m)^func ((?:Test|Example|Fuzz|Benchmark)[A-Za-z0-9_]+)\(`)
 )
 
 // TestPromises checks that each row of promises.md says whether the promise is kept, changed or dropped, and that the
-// tests that it names exist.
+// tests that the row names exist.
 func TestPromises(t *testing.T) {
 	tests := testsOfTheRepository(t)
 	f, err := os.Open("promises.md")

@@ -37,8 +37,8 @@ func newController(client dynamic.Interface, of informers.GenericInformer) (*con
 		queue:    workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()),
 	}
 	// Handlers that are added before the factory starts receive every change since the process stopped. Existing objects
-	// arrive as additions, as usual, and objects deleted meanwhile as deletions. With a cache in memory, a controller
-	// never receives these deletions.
+	// arrive as additions, as usual. Objects that were deleted meanwhile arrive as deletions, which a controller with a
+	// cache in memory never receives.
 	_, err := c.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    c.enqueue,
 		UpdateFunc: func(_, obj any) { c.enqueue(obj) },

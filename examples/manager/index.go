@@ -10,7 +10,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// secretIndex is the index of Deployments by the names of mounted Secrets.
 const secretIndex = "spec.template.spec.volumes.secret"
 
 // indexBySecret adds the index of Deployments by Secret to the manager's cache. The index is also stored. A new build
@@ -21,7 +20,6 @@ func indexBySecret(ctx context.Context, mgr ctrl.Manager) error {
 	})
 }
 
-// secretsOf returns the names of Secrets that a Deployment mounts.
 func secretsOf(deployment *appsv1.Deployment) []string {
 	var names []string
 	for _, volume := range deployment.Spec.Template.Spec.Volumes {
@@ -32,7 +30,6 @@ func secretsOf(deployment *appsv1.Deployment) []string {
 	return names
 }
 
-// usersOf returns the Deployments in the cache that mount a Secret.
 func usersOf(ctx context.Context, c client.Reader, secret types.NamespacedName) ([]appsv1.Deployment, error) {
 	var list appsv1.DeploymentList
 	err := c.List(ctx, &list, client.InNamespace(secret.Namespace), client.MatchingFields{secretIndex: secret.Name})

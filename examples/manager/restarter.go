@@ -40,12 +40,12 @@ func (r *restarter) usersOfSecret(ctx context.Context, secret client.Object) []r
 	return requests
 }
 
-// Reconcile implements reconcile.Reconciler.
-//
 // Every Deployment is reconciled at a start. So a Secret that was deleted while the process was down is noticed: Get
-// does not find it. As with any cache of controller-runtime, a controller does not receive deletions of its own kind
-// from that time. Work for these needs a finalizer, or a handler that is added before the manager starts (see package
-// controllerruntime).
+// does not find it.
+//
+// As with any cache of controller-runtime, a controller does not receive deletions of its own kind from the time when
+// the process was down. Work for these needs a finalizer, or a handler that is added before the manager starts (see
+// package controllerruntime).
 func (r *restarter) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var deployment appsv1.Deployment
 	if err := r.Get(ctx, req.NamespacedName, &deployment); err != nil {
@@ -73,7 +73,7 @@ func (r *restarter) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	return ctrl.Result{}, client.IgnoreNotFound(r.Patch(ctx, &deployment, client.MergeFrom(before)))
 }
 
-// secretMetadata returns an object for reading a Secret's metadata, the only part of a Secret that the cache holds.
+// secretMetadata returns an object for reading a Secret's metadata, the only part of a Secret in the cache.
 func secretMetadata() *metav1.PartialObjectMetadata {
 	secret := &metav1.PartialObjectMetadata{}
 	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))

@@ -18,7 +18,7 @@ import (
 )
 
 // users is a reconciler that maintains a ConfigMap for every Secret. The Secret owns the ConfigMap, so the garbage
-// collector removes the ConfigMap with it.
+// collector deletes the ConfigMap after the Secret.
 type users struct{ client.Client }
 
 func (r *users) setup(mgr ctrl.Manager) error {
@@ -37,8 +37,8 @@ func secretsOfDeployment(_ context.Context, obj client.Object) []reconcile.Reque
 	return requests
 }
 
-// Reconcile implements reconcile.Reconciler. Every Secret is reconciled at a start. So a Deployment or ConfigMap that
-// was deleted while the process was down is noticed: it is not found.
+// Every Secret is reconciled at a start. So a Deployment or ConfigMap that was deleted while the process was down is
+// noticed: Get does not find it.
 func (r *users) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	secret := secretMetadata()
 	if err := r.Get(ctx, req.NamespacedName, secret); err != nil {

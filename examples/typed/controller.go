@@ -23,7 +23,7 @@ import (
 )
 
 // controller maintains a ConfigMap "<deployment>-summary" for every Deployment. The Deployment owns the ConfigMap, so
-// the garbage collector removes the ConfigMap with it.
+// the garbage collector deletes the ConfigMap after the Deployment.
 type controller struct {
 	client      kubernetes.Interface
 	deployments appslisters.DeploymentLister
@@ -43,8 +43,8 @@ func newController(
 		queue:       workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()),
 	}
 	// Handlers that are added before the factory starts receive every change since the process stopped. Existing objects
-	// arrive as additions, as usual, and objects deleted meanwhile as deletions. With a cache in memory, a controller
-	// never receives these deletions.
+	// arrive as additions, as usual. Objects that were deleted meanwhile arrive as deletions, which a controller with a
+	// cache in memory never receives.
 	_, err := deployments.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    c.enqueue,
 		UpdateFunc: func(_, obj any) { c.enqueue(obj) },

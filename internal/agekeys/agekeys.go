@@ -16,7 +16,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// maxKeyFile is the maximum size in bytes of a file with age or ssh keys.
+// maxKeyFile is in bytes.
 const maxKeyFile = 1 << 20
 
 // ParseRecipients reads recipients, one a line: age1… as age-keygen prints them, or ssh-ed25519 and ssh-rsa public
@@ -64,7 +64,6 @@ func parseRecipient(line string) (age.Recipient, error) {
 	return rs[0], nil
 }
 
-// ReadRecipients reads recipients from the file at path; see ParseRecipients.
 func ReadRecipients(path string) ([]age.Recipient, error) {
 	text, err := readKeys(path)
 	if err != nil {
@@ -91,7 +90,7 @@ func parseIdentities(text []byte) ([]age.Identity, error) {
 	}
 	ids, err := age.ParseIdentities(bytes.NewReader(text))
 	if err != nil {
-		// The error does not wrap age's, because that quotes the invalid line, which may be a secret key.
+		// age's error is not wrapped, because age quotes the invalid line, which may be a secret key.
 		return nil,
 			errors.New("there is no identity: AGE-SECRET-KEY-1… one a line, as age-keygen writes them, or an ssh private key")
 	}
@@ -128,8 +127,8 @@ func readKeys(path string) ([]byte, error) {
 	return text, nil
 }
 
-// PassphraseRecipient encrypts with a passphrase, from which scrypt derives the key. That takes about a second of CPU
-// time. It must be the only recipient.
+// PassphraseRecipient encrypts with a passphrase, from which scrypt derives the key. The derivation takes about a
+// second of CPU time. age rejects any further recipient of the file.
 func PassphraseRecipient(passphrase string) (age.Recipient, error) {
 	if passphrase == "" {
 		return nil, errors.New("the passphrase is empty")
@@ -137,11 +136,10 @@ func PassphraseRecipient(passphrase string) (age.Recipient, error) {
 	return age.NewScryptRecipient(passphrase)
 }
 
-// maxScrypt is the maximum scrypt work factor of a file, as a power of two. It means 256 MiB of memory, and
-// is the factor with which age encrypts by default.
+// maxScrypt is the maximum scrypt work factor of a file, as a power of two. A factor of 18 needs 256 MiB of memory, and
+// is age's default for encryption.
 const maxScrypt = 18
 
-// PassphraseIdentity decrypts files that were encrypted with PassphraseRecipient.
 func PassphraseIdentity(passphrase string) (age.Identity, error) {
 	if passphrase == "" {
 		return nil, errors.New("the passphrase is empty")

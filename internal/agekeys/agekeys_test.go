@@ -109,7 +109,7 @@ func TestPassphrase(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	recipient.(*age.ScryptRecipient).SetWorkFactor(10) // a low scrypt work factor, so that the test is fast
+	recipient.(*age.ScryptRecipient).SetWorkFactor(10) // a low scrypt work factor keeps the test fast
 	data := encrypted(t, recipient)
 	for phrase, fits := range map[string]bool{"open sesame": true, "open barley": false} {
 		id, err := agekeys.PassphraseIdentity(phrase)
@@ -120,7 +120,8 @@ func TestPassphrase(t *testing.T) {
 			t.Errorf("%s: %v", phrase, err)
 		}
 	}
-	// A file that demands a high scrypt work factor must be rejected: deriving its key would use gigabytes of memory.
+	// A file that demands a high scrypt work factor must be rejected: the derivation of its key would use gigabytes of
+	// memory.
 	costly := bytes.Replace(data, []byte(" 10\n"), []byte(" 20\n"), 1)
 	id, err := agekeys.PassphraseIdentity("open sesame")
 	if err != nil {

@@ -7,23 +7,21 @@ import (
 )
 
 const (
-	elementSize = 16 // bytes of the header of an element in a branch or leaf page
+	elementSize = 16
 	// maxKey is bbolt's limit on the length of a key.
 	maxKey = 32768
 )
 
-// element is an entry of a branch or leaf page.
 type element struct {
-	key []byte
-	// child is the page id in a branch element.
+	key   []byte
 	child uint64
-	// flags, value (the offset of the value in the page) and valueSize are set in an element of a leaf page.
+	// flags, value and valueSize belong to an element of a leaf page. value is the offset of the value in the page.
 	flags            uint32
 	value, valueSize int64
 }
 
-// elements decodes the elements of the page into buf, or into new memory if buf is too small. It verifies that they lie
-// within the page.
+// elements decodes the elements of the page into buf, or into new memory if buf is too small. It fails if an element
+// extends beyond the page.
 func (p *page) elements(buf []element) ([]element, error) {
 	heads, err := p.heads()
 	if err != nil {
@@ -58,7 +56,6 @@ func (p *page) elements(buf []element) ([]element, error) {
 	return elements, nil
 }
 
-// heads returns the fixed-size headers of the page's elements.
 func (p *page) heads() ([]byte, error) {
 	size := int64(p.count) * elementSize
 	if headerSize+size > p.span {
@@ -67,7 +64,7 @@ func (p *page) heads() ([]byte, error) {
 	return p.read(headerSize, size, nil)
 }
 
-// inOrder verifies that the keys ascend and lie in the range.
+// inOrder verifies that the keys of a page's elements ascend and lie in the range.
 func (p *page) inOrder(elements []element, keys keyRange) error {
 	low := keys.low
 	for i, e := range elements {
@@ -81,9 +78,9 @@ func (p *page) inOrder(elements []element, keys keyRange) error {
 	return nil
 }
 
-// spans verifies that the page has no more overflow pages than its elements need. One more is accepted if the elements
-// fill their pages exactly, because bbolt before 1.4 allocated one more then. bbolt frees all overflow pages with the
-// page, so a larger number would free other pages.
+// spans verifies that the page has no more overflow pages than its elements need. bbolt frees a page with all its
+// overflow pages, so a larger number would free other pages. One extra page is accepted if the elements fill their
+// pages exactly, because bbolt before 1.4 allocated one.
 func (p *page) spans(elements []element, pageSize int) error {
 	end := int64(headerSize)
 	for _, e := range elements {

@@ -10,15 +10,14 @@ import (
 // File is one committed state of a bbolt file.
 type File struct {
 	Meta
-	// Size of the file in bytes.
 	Size int64
 	r    io.ReaderAt
-	// free has a bit for each page in the freelist.
+	// free is the set of the page ids in the freelist.
 	free bitmap
 }
 
 // Open returns the newest committed state of a bbolt file of size bytes. It verifies the file's length, the headers of
-// the root and freelist pages, and the freelist. It reads only a few pages.
+// the root and freelist pages, and the freelist.
 func Open(r io.ReaderAt, size int64) (*File, error) {
 	metas, err := readMetas(r)
 	if err != nil {
@@ -27,8 +26,8 @@ func Open(r io.ReaderAt, size int64) (*File, error) {
 	return open(r, size, newest(metas))
 }
 
-// OpenTx returns the state of the file that the transaction with that id sees. The caller must have just begun that
-// transaction. It verifies the same pages as Open.
+// OpenTx returns the state of the file that the transaction with that id sees, after the same checks as Open. The
+// caller must have just begun that transaction.
 func OpenTx(r io.ReaderAt, size int64, txid uint64) (*File, error) {
 	m, err := metaOf(r, txid)
 	if err != nil {
@@ -52,11 +51,10 @@ func Salvage(r io.ReaderAt, size int64, txid uint64) (*File, error) {
 // transaction was overwritten. Begin a new transaction.
 var ErrOvertaken = errors.New("its meta page has been written over")
 
-// IsFree reports whether the page is in the freelist.
 func (f *File) IsFree(id uint64) bool { return id < f.HighWater && f.free.has(id) }
 
 // FreeBytes returns the total size of the free pages, as of the transaction with that id, which the caller must have
-// just begun. It reads only the meta pages and the header of the freelist.
+// just begun.
 func FreeBytes(r io.ReaderAt, txid uint64) (int64, error) {
 	m, err := metaOf(r, txid)
 	if err != nil {
@@ -83,7 +81,7 @@ func Readable(r io.ReaderAt) error {
 
 func open(r io.ReaderAt, size int64, m Meta) (*File, error) {
 	f := &File{Meta: m, Size: size, r: r}
-	// If HighWater is at most size, the product in the second comparison cannot overflow.
+	// HighWater is at most size after the first comparison, so the product in the second comparison cannot overflow.
 	if m.HighWater > uint64(size) || m.HighWater*uint64(m.PageSize) > uint64(size) {
 		return nil, fmt.Errorf("the file has %d bytes, its %d pages of %d need more: %w", size, m.HighWater, m.PageSize,
 			ErrDamaged)
@@ -107,20 +105,19 @@ type page struct {
 	flags    uint16
 	count    int
 	overflow uint64
-	// span is the length in bytes of the page with its overflow pages.
-	span int64
-	// off is the page's offset in the file, in bytes.
-	off int64
+	span     int64
+	off      int64
 	// data is the first part of the page and its overflow pages, at most window bytes (64 KiB).
 	data []byte
 	r    io.ReaderAt
 }
 
-// window is the number of bytes of a page that are read at once: a complete ordinary page, or the elements and most
-// keys of a larger one.
+// window is the number of bytes that one read takes of a page: a complete ordinary page, or the elements and most keys
+// of a larger page.
 const window = 64 << 10
 
-// readPage reads a page and verifies its header. It uses buf if that is large enough.
+// readPage reads a bbolt page into buf, or into new memory if buf is too small. It fails if the header of the page is
+// damaged.
 func (f *File) readPage(id uint64, buf []byte) (page, error) {
 	p, first, err := f.readHead(id, int64(f.PageSize), buf)
 	if err != nil {
@@ -133,7 +130,6 @@ func (f *File) readPage(id uint64, buf []byte) (page, error) {
 	return p, err
 }
 
-// readHead reads the first n bytes of a page, at least its header, and verifies the header.
 func (f *File) readHead(id uint64, n int64, buf []byte) (p page, first []byte, err error) {
 	if id < 2 || id >= f.HighWater {
 		return page{}, nil, fmt.Errorf("page %d is not between 2 and %d: %w", id, f.HighWater, ErrDamaged)
@@ -156,7 +152,6 @@ func (f *File) readHead(id uint64, n int64, buf []byte) (p page, first []byte, e
 	return p, first, nil
 }
 
-// read returns n bytes of the page from off, in buf if that is large enough.
 func (p *page) read(off, n int64, buf []byte) ([]byte, error) {
 	if off+n <= int64(len(p.data)) {
 		return p.data[off : off+n], nil
@@ -172,11 +167,10 @@ func (p *page) read(off, n int64, buf []byte) ([]byte, error) {
 	return buf, err
 }
 
-// freelistHead reads the header of the freelist page. It returns the number of page ids on it, and their offset in the
-// page.
+// freelistHead returns the number of page ids on the freelist page, and their offset in that page.
 func (f *File) freelistHead() (p page, at, count int64, err error) {
 	if f.Freelist == noFreelist {
-		// A meta page has a checksum, so a missing freelist is not damage. Another program, such as etcd, has chosen to store
+		// A meta page has a checksum, so a missing freelist is not damage: another program, such as etcd, has chosen to store
 		// none.
 		return p, 0, 0, fmt.Errorf("the file has no freelist, which Larder always writes: %w", ErrForeign)
 	}
@@ -187,7 +181,7 @@ func (f *File) freelistHead() (p page, at, count int64, err error) {
 		return p, 0, 0, fmt.Errorf("freelist: page %d has flags %#x: %w", p.id, p.flags, ErrDamaged)
 	}
 	count, at = int64(p.count), headerSize
-	if count == 0xFFFF { // bbolt's mark for a long freelist: the number of ids is at the start of the content
+	if count == 0xFFFF { // 0xFFFF is bbolt's mark for a long freelist, which begins with the number of its ids
 		b, err := p.read(at, 8, nil)
 		if err != nil {
 			return p, 0, 0, fmt.Errorf("freelist: %w", err)
@@ -200,7 +194,6 @@ func (f *File) freelistHead() (p page, at, count int64, err error) {
 	return p, at, count, nil
 }
 
-// readFreelist reads the freelist page, verifies its page ids, and stores them in f.free.
 func (f *File) readFreelist() error {
 	p, at, count, err := f.freelistHead()
 	if err != nil {
@@ -245,7 +238,7 @@ func newBitmap(n uint64) bitmap { return make(bitmap, n/64+1) }
 
 func (b bitmap) has(id uint64) bool { return b[id/64]&(1<<(id%64)) != 0 }
 
-// set adds a page id to the set. It returns false if the id was already in the set.
+// set adds a page id to the bitmap. It returns false if the bitmap already had that id.
 func (b bitmap) set(id uint64) bool {
 	if b.has(id) {
 		return false

@@ -7,7 +7,6 @@ import (
 	"testing"
 )
 
-// counted is an io.ReaderAt that counts the bytes that were read.
 type counted struct {
 	*bytes.Reader
 	read int

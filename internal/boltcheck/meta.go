@@ -15,7 +15,6 @@ var ErrDamaged = errors.New("damaged bbolt file")
 // ErrForeign: the file does not begin like a bbolt file, or it was written with options that Larder does not use.
 var ErrForeign = errors.New("not a bbolt file")
 
-// Constants of bbolt's file format; see bbolt's package internal/common.
 const (
 	magic      = 0xED0CDAED
 	version    = 2
@@ -28,7 +27,7 @@ const (
 	flagMeta     = 0x04
 	flagFreelist = 0x10
 
-	// noFreelist in a meta page says that the file has no freelist.
+	// noFreelist is the freelist page id in the meta page of a file without a freelist.
 	noFreelist = ^uint64(0)
 
 	minPageSize = 1 << 10
@@ -38,7 +37,6 @@ const (
 // Meta is a meta page: the root of one committed transaction.
 type Meta struct {
 	PageSize int
-	// Root and Freelist are page ids.
 	Root     uint64
 	Freelist uint64
 	// HighWater is the first page id that has never been used.
@@ -46,7 +44,6 @@ type Meta struct {
 	TxID      uint64
 }
 
-// parseMeta decodes the meta page in data, which starts at its page header.
 func parseMeta(data []byte) (Meta, error) {
 	if len(data) < headerSize+metaSize {
 		return Meta{}, errors.New("cut short")
@@ -93,7 +90,7 @@ func readMetas(r io.ReaderAt) ([]Meta, error) {
 		}
 		return metas, nil
 	}
-	// If the first meta page is invalid the page size is unknown: try all sizes.
+	// The page size is unknown if the first meta page is invalid, so all page sizes are tried.
 	for size := int64(minPageSize); size <= maxPageSize; size *= 2 {
 		second, no, err := readMeta(r, size)
 		if err != nil {
@@ -106,7 +103,7 @@ func readMetas(r io.ReaderAt) ([]Meta, error) {
 	return nil, classifyHead(r, why)
 }
 
-// readMeta returns the meta page at offset off. why is the reason if the page is invalid; err is a read error.
+// readMeta returns the meta page at offset off. why is the reason why the page is invalid; err is a read error.
 func readMeta(r io.ReaderAt, off int64) (m Meta, why, err error) {
 	data := make([]byte, headerSize+metaSize)
 	n, err := r.ReadAt(data, off)
@@ -133,7 +130,7 @@ func classifyHead(r io.ReaderAt, why error) error {
 	for _, c := range head {
 		uniform = uniform && c == head[0]
 	}
-	number := head[:min(n, 8)] // the first field of a page header is the page's id, which is 0 for the first page
+	number := head[:min(n, 8)] // a page header begins with the page's id, which is 0 for the first page
 	isMeta := n == headerSize && binary.NativeEndian.Uint16(head[8:]) == flagMeta
 	if uniform || len(bytes.Trim(number, "\x00")) == 0 || isMeta {
 		return fmt.Errorf("no valid meta page (%w): %w", why, ErrDamaged)
@@ -141,7 +138,6 @@ func classifyHead(r io.ReaderAt, why error) error {
 	return fmt.Errorf("no valid meta page (%w): %w", why, ErrForeign)
 }
 
-// metaOf returns the meta page of the transaction with that id, or ErrOvertaken if it was overwritten.
 func metaOf(r io.ReaderAt, txid uint64) (Meta, error) {
 	metas, err := readMetas(r)
 	if err != nil {
@@ -155,7 +151,6 @@ func metaOf(r io.ReaderAt, txid uint64) (Meta, error) {
 	return Meta{}, fmt.Errorf("transaction %d: %w", txid, ErrOvertaken)
 }
 
-// newest returns the meta page with the highest transaction id.
 func newest(metas []Meta) Meta {
 	best := metas[0]
 	for _, m := range metas[1:] {

@@ -13,19 +13,18 @@ import (
 const (
 	bucketHeader = 16
 	flagBucket   = 0x01
-	// maxDepth is larger than the depth of any real tree, and small enough not to overflow the stack.
+	// maxDepth is larger than the depth of any real bbolt tree, and small enough not to overflow the stack.
 	maxDepth = 64
 	// maxProblems is the number of problems at which Walk stops.
 	maxProblems = 100
 )
 
-// WalkOptions are the options of Walk. The zero value walks every page.
 type WalkOptions struct {
-	// LeafDepth, if not 0, skips most leaves: in buckets that are nested deeper, the children of the lowest branches
-	// are counted but not read. The walk still finds each page with two parents, and so each cycle, while it reads
-	// about a hundredth of the file. It does not find buckets and keys in the skipped leaves.
+	// LeafDepth, if not 0, skips most leaves: in buckets that are nested deeper, the children of the lowest branches are
+	// counted but not read. The walk still finds each page with two parents, and therefore each cycle. It reads about a
+	// hundredth of the file. It does not find buckets and keys in the skipped leaves.
 	LeafDepth int
-	// Pace is called with the number of bytes of each page that was read, and may wait. An error ends the walk.
+	// Pace is called with the number of bytes of each page read, and may wait. An error of Pace ends the walk.
 	Pace func(ctx context.Context, bytes int) error
 	// Unsafe is called with the path of each bucket that bbolt must not read: a page below it is reached twice, is too
 	// deep or cannot be read, or the elements of a branch are damaged, so that bbolt would follow arbitrary page ids.
@@ -46,8 +45,8 @@ func (w *walker) walk() ([]string, error) {
 	}
 	switch {
 	case err == nil:
-	// A freelist that cannot be read does not end the walk if the caller wants to know all unsafe buckets: the read error
-	// does not say which buckets these are.
+	// A read error does not say which buckets are unsafe. So if the caller asked for all unsafe buckets, an unreadable
+	// freelist does not end the walk.
 	case errors.Is(err, ErrDamaged), w.o.Unsafe != nil:
 		if err := w.add("freelist", err); err != nil {
 			return w.end(err)
@@ -72,28 +71,24 @@ func Range(ctx context.Context, r io.ReaderAt, pageSize int, pages, root uint64,
 }
 
 type walker struct {
-	f    *File
-	o    WalkOptions
-	ctx  context.Context
-	seen bitmap
-	// only, if not nil, limits the walk to pages that may have keys in this range, both bounds included.
-	only *keyRange
-	// problems found so far.
+	f        *File
+	o        WalkOptions
+	ctx      context.Context
+	seen     bitmap
+	only     *keyRange
 	problems []string
-	// levels[:depth] are the buffers of the pages on the path from the root to the current page. Buffers beyond depth are
-	// kept for reuse.
+	// levels[:depth] are the buffers of the pages on the path from the root to the current page. Later buffers are kept
+	// for reuse.
 	levels []*level
 	depth  int
 	head   [headerSize]byte
 }
 
-// level holds the buffers for one bbolt page, while the walk reads that page or a page below it.
 type level struct {
 	data     []byte
 	elements []element
 }
 
-// descend returns the buffers for a page one level further down the tree.
 func (w *walker) descend() *level {
 	if w.depth == len(w.levels) {
 		w.levels = append(w.levels, &level{})
@@ -112,7 +107,6 @@ func (l *level) elementsOf(p *page) ([]element, error) {
 	return elements, err
 }
 
-// errEnough ends a walk that has found as many problems as it may report.
 var errEnough = errors.New("too many problems")
 
 func (w *walker) end(err error) ([]string, error) {
@@ -125,7 +119,6 @@ func (w *walker) end(err error) ([]string, error) {
 	return w.problems, err
 }
 
-// note records an error that was found in the bucket t or below it. It returns an error if the walk must end.
 func (w *walker) note(t tree, err error) error {
 	if err == nil {
 		return nil
@@ -141,7 +134,6 @@ func (w *walker) note(t tree, err error) error {
 	return w.add("bucket "+t.name, err)
 }
 
-// add adds a problem. It returns errEnough if there are maxProblems, unless the walk must find all unsafe buckets.
 func (w *walker) add(where string, err error) error {
 	if len(w.problems) < maxProblems {
 		w.problems = append(w.problems, where+": "+err.Error())
@@ -161,7 +153,8 @@ func damaged(format string, args ...any) error {
 	return fmt.Errorf(format+": %w", append(args, ErrDamaged)...)
 }
 
-// claim marks a page and its overflow pages as in use. It returns an error if one of them is already in use.
+// claim marks a page and its overflow pages as in use. It fails if one of these pages is already in use, because then
+// two elements point to it.
 func (w *walker) claim(p page) error {
 	for id := p.id; id <= p.id+p.overflow; id++ {
 		if w.f.free.has(id) {
@@ -177,13 +170,12 @@ func (w *walker) claim(p page) error {
 // keyRange is the range of keys that a page may have: from low, and below high unless high is nil.
 type keyRange struct{ low, high []byte }
 
-// touches reports whether a page whose keys lie in the range page may have keys from r.low to r.high.
+// touches reports whether a page with keys in the range page may have keys from r.low to r.high.
 func (r *keyRange) touches(page keyRange) bool {
 	return (r.high == nil || bytes.Compare(page.low, r.high) <= 0) &&
 		(page.high == nil || bytes.Compare(page.high, r.low) > 0)
 }
 
-// tree is the bucket whose pages the walk is reading.
 type tree struct {
 	name string
 	path []string // names of the nested buckets; empty for the root bucket
@@ -193,7 +185,6 @@ func (w *walker) bucket(t tree, root uint64) error {
 	return w.note(t, w.page(t, root, keyRange{}, 0))
 }
 
-// page reads and verifies the page with that id, and all pages below it.
 func (w *walker) page(t tree, id uint64, keys keyRange, depth int) error {
 	if err := w.ctx.Err(); err != nil {
 		return err
@@ -225,7 +216,6 @@ func (w *walker) page(t tree, id uint64, keys keyRange, depth int) error {
 	return damaged("page %d is no leaf and no branch (flags %#x)", id, p.flags)
 }
 
-// branch verifies a branch page and walks the pages to which it points.
 func (w *walker) branch(t tree, p page, l *level, keys keyRange, depth int) error {
 	elements, err := l.elementsOf(&p)
 	if errors.Is(err, ErrDamaged) {
@@ -271,7 +261,6 @@ func (w *walker) isLeaf(id uint64) bool {
 	return err == nil && p.flags == flagLeaf
 }
 
-// claimUnread marks the page as in use without reading it.
 func (w *walker) claimUnread(id uint64) error {
 	if id < 2 || id >= w.f.HighWater {
 		return damaged("page %d is not between 2 and %d", id, w.f.HighWater)
@@ -279,7 +268,6 @@ func (w *walker) claimUnread(id uint64) error {
 	return w.claim(page{id: id})
 }
 
-// leaf verifies a leaf page and walks the buckets nested in it.
 func (w *walker) leaf(t tree, p page, l *level, keys keyRange) error {
 	elements, err := l.elementsOf(&p)
 	if err != nil {
@@ -303,7 +291,6 @@ func (w *walker) leaf(t tree, p page, l *level, keys keyRange) error {
 	return nil
 }
 
-// nested walks the nested bucket that is stored in a leaf element.
 func (w *walker) nested(t tree, p page, e element) error {
 	if e.valueSize < bucketHeader {
 		return damaged("page %d: a bucket of %d bytes", p.id, e.valueSize)
@@ -315,7 +302,7 @@ func (w *walker) nested(t tree, p page, e element) error {
 	if root := binary.NativeEndian.Uint64(head); root != 0 {
 		return w.page(t, root, keyRange{}, 0)
 	}
-	// A small bucket is stored inline: its only page is part of the value.
+	// bbolt stores a small bucket inline: the bucket's only page is part of the value.
 	size := e.valueSize - bucketHeader
 	if size < headerSize {
 		return damaged("page %d: a bucket of %d bytes within it", p.id, e.valueSize)

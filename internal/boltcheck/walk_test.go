@@ -59,7 +59,6 @@ func sample(t testing.TB) []byte {
 	return data
 }
 
-// problems returns the damage that Open and Walk find. Any other error fails the test.
 func problems(t *testing.T, data []byte, o WalkOptions) []string {
 	t.Helper()
 	f, err := Open(bytes.NewReader(data), int64(len(data)))
@@ -93,7 +92,6 @@ func TestSoundFile(t *testing.T) {
 	}
 }
 
-// kinds returns the offsets of the pages that can be reached from the root, by kind of page.
 func kinds(t *testing.T, data []byte) map[string][]int {
 	t.Helper()
 	f, err := Open(bytes.NewReader(data), int64(len(data)))
@@ -124,8 +122,8 @@ func kinds(t *testing.T, data []byte) map[string][]int {
 	return kinds
 }
 
-// boltFinds returns the problems that bbolt's own check finds, including a panic. It omits unreachable pages, which are
-// no damage for Walk.
+// boltFinds returns the problems that bbolt's own check finds, including a panic. Unreachable pages are omitted,
+// because Walk does not treat them as damage.
 func boltFinds(t *testing.T, data []byte) (found []string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "db")
@@ -183,12 +181,12 @@ func TestRandomBits(t *testing.T) {
 		for range 150 {
 			off, bit := offsets[random.IntN(len(offsets))], random.IntN(200*8)
 			if bit/8 < headerSize {
-				continue // header bits are covered by TestHeaderBits
+				continue // TestHeaderBits covers header bits
 			}
 			flipped := &data[off+bit/8]
 			*flipped ^= 1 << (bit % 8)
 			if ours := problems(t, data, WalkOptions{}); len(ours) > 0 {
-				noticed++ // Walk found the damage, so bbolt's check, which might crash on the file, is not run
+				noticed++ // bbolt's check might crash on this file, whose damage Walk has found
 			} else if theirs := boltFinds(t, data); len(theirs) > 0 {
 				t.Errorf("%s page at %d, bit %d: bbolt finds %q, Walk nothing", kind, off, bit, theirs)
 			}
@@ -269,7 +267,6 @@ func TestMeta(t *testing.T) {
 	}
 }
 
-// failing is an io.ReaderAt that fails reads beyond an offset.
 type failing struct {
 	r   *bytes.Reader
 	off int64

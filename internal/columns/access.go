@@ -89,8 +89,8 @@ var validatingPolicies = admissionPolicies("Validations", "validations")
 
 var mutatingPolicies = admissionPolicies("Mutations", "mutations")
 
-// admissionPolicies returns the table of a kind of admission policies. The given column counts the items of the list
-// field in the object's spec.
+// admissionPolicies returns the table of an admission policy resource. column counts the items of the list field in the
+// object's spec.
 func admissionPolicies(column, field string) kind {
 	return kind{
 		names: []string{"Name", column + ":integer", "ParamKind", "Age"},

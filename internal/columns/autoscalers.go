@@ -19,8 +19,7 @@ var autoscalers = kind{
 	},
 }
 
-// metrics returns the first two targets of an autoscaler with their current values, and the number of the other
-// targets.
+// metrics returns an autoscaler's first two targets with their current values, and the number of its other targets.
 func metrics(o object) string {
 	const most = 2
 	specs, statuses := o.list("spec", "metrics"), o.list("status", "currentMetrics")
@@ -45,8 +44,8 @@ func metrics(o object) string {
 }
 
 // oldMetrics returns the metrics of an autoscaling/v1 object in the form of autoscaling/v2. In v1 the CPU metric is in
-// fields of its own and the other metrics are in annotations. The CPU metric is returned first, as in most objects,
-// because v1 does not store its position.
+// fields of its own and the other metrics are in annotations. v1 does not store the position of the CPU metric, so
+// oldMetrics returns it first, as in most objects.
 func oldMetrics(o object) (specs, statuses []object) {
 	statuses = annotatedMetrics(o, "current-metrics", "current")
 	if cpu := o.at("spec", "targetCPUUtilizationPercentage"); cpu != nil {
@@ -63,8 +62,8 @@ func cpuMetric(values string, utilization any) object {
 	return object{"type": "Resource", "resource": map[string]any{"name": "cpu", values: v}}
 }
 
-// annotatedMetrics returns the autoscaler metrics in an annotation, in the form of autoscaling/v2: it replaces fields
-// such as targetAverageValue by target.averageValue.
+// annotatedMetrics returns the autoscaler metrics in an annotation, in the form of autoscaling/v2: target.averageValue
+// replaces fields such as targetAverageValue.
 func annotatedMetrics(o object, name, values string) (all []object) {
 	text, _ := o.annotation("autoscaling.alpha.kubernetes.io/" + name)
 	var parsed []any
@@ -80,7 +79,7 @@ func annotatedMetrics(o object, name, values string) (all []object) {
 				if x := source[values+value]; x != nil {
 					v[newer] = x
 				} else if x := source[newer]; x != nil {
-					// a metric of type Object has averageValue under this name already
+					// A metric of type Object already has averageValue under this name.
 					v[newer] = x
 				}
 			}
@@ -93,7 +92,6 @@ func annotatedMetrics(o object, name, values string) (all []object) {
 	return all
 }
 
-// metric returns the text for one metric: its current value in status and its target in spec.
 func metric(spec, status object) string {
 	kind := spec.text("type")
 	if kind == "" {

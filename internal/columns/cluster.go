@@ -49,7 +49,7 @@ var nodes = kind{
 func nodeStatus(o object) string {
 	status := "Unknown"
 	for _, c := range o.list("status", "conditions") {
-		switch { // of several Ready conditions the last one counts
+		switch { // the last of several Ready conditions counts
 		case c.text("type") != "Ready":
 		case c.text("status") == "True":
 			status = "Ready"
@@ -63,7 +63,7 @@ func nodeStatus(o object) string {
 	return status
 }
 
-// nodeRoles returns the roles of a node, which labels of two forms name.
+// nodeRoles returns the roles of a node. Labels of two forms name a role.
 func nodeRoles(o object) []string {
 	roles := map[string]bool{}
 	for label, value := range o.labels("metadata", "labels") {

@@ -15,8 +15,8 @@ import (
 type Columns struct {
 	definitions []metav1.TableColumnDefinition
 	cells       func(o object, now time.Time) []any
-	byDefault   bool // true if API servers have no columns of their own for the resource
-	unknown     bool // true if the resource's own columns are unknown
+	byDefault   bool // byDefault is true if API servers have no columns of their own for the resource
+	unknown     bool // unknown is true if it is not known which columns an API server has for the resource
 	sortedBy    string
 }
 
@@ -43,23 +43,22 @@ func For(r schema.GroupResource, custom []entry.Column, metadataOnly bool) *Colu
 	return &Columns{definitions: definitions, cells: nameAndAge.cells, unknown: !known && !metadataOnly}
 }
 
-// Definitions returns the definitions of the columns in their order. The caller must not modify them.
+// Definitions returns the definitions in the order of the columns. The caller must not modify them.
 func (c *Columns) Definitions() []metav1.TableColumnDefinition { return c.definitions }
 
 // ByDefault reports whether API servers have no columns of their own for the resource. The rows of an empty Table from
 // such a server are null.
 func (c *Columns) ByDefault() bool { return c.byDefault }
 
-// Known returns false if the resource's own columns are unknown. The resource may be of an aggregated API, of a later
-// version of Kubernetes, or a custom resource whose definition is not stored. The columns are then NAME and AGE,
-// although an API server may have more. If only metadata is stored, Known returns true.
+// Known returns false if the resource's own columns are unknown: the resource is of an aggregated API or of a later
+// Kubernetes version, or its CustomResourceDefinition is not stored. The columns are then NAME and AGE, although an API
+// server may have more. If only metadata is stored, Known returns true.
 func (c *Columns) Known() bool { return !c.unknown }
 
-// SortedBy returns the path of the field by which an API server sorts the rows; empty if they are sorted by key.
 func (c *Columns) SortedBy() string { return c.sortedBy }
 
-// Row returns the cells of an object's row, one for each column: a string, int64, float64 or bool, or nil for an empty
-// cell. As in an API server's rows, IPAddresses have one more cell than columns.
+// Row returns the cells of an object's row, in the order of the columns: a string, int64, float64 or bool, or nil for
+// an empty cell. Rows of IPAddresses have one extra cell, as in kube-apiserver.
 func (c *Columns) Row(u *unstructured.Unstructured, now time.Time) []any {
 	cells := c.cells(u.Object, now)
 	for len(cells) < len(c.definitions) {
@@ -68,7 +67,6 @@ func (c *Columns) Row(u *unstructured.Unstructured, now time.Time) []any {
 	return cells
 }
 
-// kind describes the table of one of Kubernetes' own resources: its columns and the function that returns the cells.
 type kind struct {
 	// names holds the column names. A + before the name marks a column that only -o wide shows. The type follows a
 	// colon; the type "name" is a string that a printer prefixes with the kind. Without a colon the type is string,
@@ -77,11 +75,10 @@ type kind struct {
 	cells func(o object, now time.Time) []any
 	// byDefault is true if API servers have no columns of their own for the resource.
 	byDefault bool
-	// sortedBy is the path of the field by which an API server sorts the rows; "" sorts by key.
+	// sortedBy is the path of the field by which an API server sorts the rows. If it is empty, the rows are sorted by key.
 	sortedBy string
 }
 
-// define returns the definitions of columns whose names are in the notation of kind.names.
 func define(names []string) []metav1.TableColumnDefinition {
 	var all []metav1.TableColumnDefinition
 	for _, name := range names {
@@ -106,7 +103,6 @@ var nameAndAge = kind{
 	cells: func(o object, now time.Time) []any { return []any{o.name(), o.age(now)} },
 }
 
-// nameAndDate has the columns that API servers return for resources without columns of their own.
 var nameAndDate = kind{
 	names: []string{"Name", "Created At"},
 	cells: func(o object, _ time.Time) []any {
@@ -115,7 +111,7 @@ var nameAndDate = kind{
 	byDefault: true,
 }
 
-// kinds has the tables of Kubernetes' own resources, which are the same for all versions of a resource.
+// kinds has the tables of Kubernetes' own resources. All versions of a resource have the same table.
 var kinds = map[schema.GroupResource]kind{
 	{Resource: "componentstatuses"}:      componentStatuses,
 	{Resource: "configmaps"}:             configMaps,

@@ -32,7 +32,6 @@ func parse(t *testing.T, text string) *unstructured.Unstructured {
 	return u
 }
 
-// row returns the cells of an object's row, joined with |.
 func row(c *Columns, u *unstructured.Unstructured) string {
 	var cells []string
 	for _, cell := range c.Row(u, now) {
@@ -44,8 +43,8 @@ func row(c *Columns, u *unstructured.Unstructured) string {
 	return strings.Join(cells, "|")
 }
 
-// TestRows checks rows of objects that no API server is needed for, or that an API server would refuse.
-// test/e2e/kubectl compares other tables with a real server's.
+// TestRows checks rows of objects for which no API server is needed, or which an API server would refuse.
+// test/e2e/kubectl compares the other tables with a real server's.
 func TestRows(t *testing.T) {
 	for _, tc := range []struct{ resource, object, want string }{
 		{"pods", `{metadata: {name: p, creationTimestamp: "2026-01-02T03:04:00Z"}, spec: {containers: [{}]},
@@ -178,8 +177,6 @@ func TestFor(t *testing.T) {
 	}
 }
 
-// TestAnyContent checks, with objects of arbitrary content, that a row has a cell for each column, and that the object
-// is not modified.
 func TestAnyContent(t *testing.T) {
 	names := []string{
 		"metadata", "spec", "status", "conditions", "containers", "containerStatuses", "initContainerStatuses", "state",
@@ -222,7 +219,7 @@ func TestAnyContent(t *testing.T) {
 			c := For(r, nil, false)
 			extra := 0
 			if r.Resource == "ipaddresses" {
-				// IPAddresses have one more cell than columns, as in an API server's rows
+				// Rows of IPAddresses have one extra cell, as in kube-apiserver.
 				extra = 1
 			}
 			if n := len(c.Row(u, now)); n != len(c.Definitions())+extra {

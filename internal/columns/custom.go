@@ -13,11 +13,10 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// customColumn evaluates one column of a CustomResourceDefinition's additionalPrinterColumns.
 type customColumn struct {
 	kind string
-	// path is the column's JSONPath; nil if it is invalid, which a server would have refused, or if it might have too
-	// many results.
+	// path is the column's JSONPath. It is nil if the JSONPath is invalid, which a server would have refused, or might
+	// have too many results.
 	path *jsonpath.JSONPath
 }
 
@@ -80,8 +79,8 @@ func multiplies(list *jsonpath.ListNode) bool {
 	})
 }
 
-// cell returns the first result of the column's JSONPath. The cell is empty if the result is not of the column's type.
-// In a column of type string any value is printed.
+// cell returns the first result of the column's JSONPath. A result of another type than the column's gives an empty
+// cell, but a column of type string prints any value.
 func (c customColumn) cell(o object, now time.Time) any {
 	if c.path == nil {
 		return nil
@@ -114,7 +113,7 @@ func (c customColumn) cell(o object, now time.Time) any {
 	case float64:
 		switch {
 		case c.kind == "integer", c.kind == "number" && v == math.Trunc(v) && math.Abs(v) < 1<<53:
-			// an integer may be a float64, as in JSON
+			// A JSON decoder may return an integer as a float64.
 			return int64(v)
 		case c.kind == "number":
 			return v

@@ -69,7 +69,7 @@ var poolStatusRequests = kind{
 	},
 }
 
-// poolStatus returns the status of a resource pool status request: the first condition that is final, and its time.
+// poolStatus returns the status of a resource pool status request, and the time of its first final condition.
 func poolStatus(o object) (status string, end time.Time) {
 	for _, c := range o.list("status", "conditions") {
 		switch kind := c.text("type"); kind {
@@ -82,7 +82,6 @@ func poolStatus(o object) (status string, end time.Time) {
 	return "Pending", time.Time{}
 }
 
-// devices returns the numbers of devices, summed over all pools, and the number of pools with an error.
 func devices(o object) []any {
 	var sums [4]int64
 	errs := 0

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// events is the table of Events, in both of their forms: v1 and events.k8s.io/v1.
+// events is the table of Events of v1 and of events.k8s.io/v1.
 var events = kind{
 	names: []string{
 		"Last Seen", "Type", "Reason", "Object", "+Subobject", "+Source", "Message", "+First Seen", "+Count", "+Name",

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// shown is the maximum number of addresses, ports or hosts in a cell.
+// shown is the maximum number of addresses, ports or host names in a cell.
 const shown = 3
 
 var services = kind{
@@ -45,7 +45,6 @@ func externalIP(o object) string {
 	return unknown
 }
 
-// balancers returns the load balancer addresses in status.loadBalancer, sorted and joined.
 func balancers(o object) string {
 	var all []string
 	for _, in := range o.list("status", "loadBalancer", "ingress") {
@@ -87,7 +86,7 @@ var endpoints = kind{
 				all = append(all, a.text("ip"))
 			}
 		}
-		missing := "" // as in kubectl, the cell is empty if there are subsets without addresses
+		missing := "" // kubectl leaves the cell empty if there are subsets without addresses
 		if o.size("subsets") == 0 {
 			missing = none
 		}
@@ -100,7 +99,7 @@ var endpointSlices = kind{
 	cells: func(o object, now time.Time) []any {
 		var ports, addresses []string
 		for _, p := range o.list("ports") {
-			// the port number, otherwise the port's name, otherwise *
+			// kubectl shows the port's number; if that is missing the port's name, and if both are missing an asterisk.
 			ports = append(ports, p.scalar(p.scalar("*", "name"), "port"))
 		}
 		for _, e := range o.list("endpoints") {
@@ -121,8 +120,8 @@ var ingresses = kind{
 	},
 }
 
-// hosts returns the first host names in an Ingress's rules, joined, and the number of further rules. As in kubectl,
-// that number also counts rules without a host.
+// hosts returns the first host names of an Ingress's rules, and the number of further rules. As in kubectl, that number
+// includes rules without a host.
 func hosts(o object) string {
 	rules := o.list("spec", "rules")
 	var first []string
@@ -170,8 +169,7 @@ var serviceCIDRs = kind{
 	},
 }
 
-// ipAddresses is the table of IPAddresses. Its rows have one more cell than columns, as in an API server's rows: the
-// cell has the age, which no printer shows.
+// ipAddresses is the table of IPAddresses. kube-apiserver sends an extra cell with the age, which no printer shows.
 var ipAddresses = kind{
 	names: []string{"Name", "ParentRef"},
 	cells: func(o object, now time.Time) []any {

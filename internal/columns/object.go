@@ -13,12 +13,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 )
 
-// object is an object, or a map in one, as unstructured content. Its methods take a path of field names. They return
-// the zero value if there is no value of their type at the path.
+// object is an object, or a map in an object, as unstructured content. Its methods take a path of field names. They
+// return the zero value if the value at the path is missing or of another type.
 type object map[string]any
 
 func (o object) at(path ...string) any {
-	v, _, _ := unstructured.NestedFieldNoCopy(o, path...) // if a part of the path is no map, v is nil
+	v, _, _ := unstructured.NestedFieldNoCopy(o, path...) // v is nil if a part of the path is no map
 	return v
 }
 
@@ -44,8 +44,8 @@ func (o object) number(path ...string) int64 {
 	return 0
 }
 
-// scalar returns the number, string or bool at a path as text; missing if there is none. It reads fields such as an
-// IntOrString.
+// scalar returns the number, string or bool at a path as text, and missing if there is no such value. It is used for
+// fields such as an IntOrString.
 func (o object) scalar(missing string, path ...string) string {
 	switch v := o.at(path...).(type) {
 	case string, int64, float64, bool:
@@ -54,13 +54,11 @@ func (o object) scalar(missing string, path ...string) string {
 	return missing
 }
 
-// child returns the object at a path. If there is none it returns nil, which acts as an empty object.
 func (o object) child(path ...string) object {
 	m, _ := o.at(path...).(map[string]any)
 	return m
 }
 
-// size returns the length of the list, map or string at a path.
 func (o object) size(path ...string) int {
 	switch v := o.at(path...).(type) {
 	case []any:
@@ -73,8 +71,8 @@ func (o object) size(path ...string) int {
 	return 0
 }
 
-// list returns the elements of the list at a path as objects. An element that is no object is nil, so that the
-// positions stay the same.
+// list returns the elements of the list at a path. An element that is no object becomes nil, so positions are
+// unchanged.
 func (o object) list(path ...string) []object {
 	items, _ := o.at(path...).([]any)
 	all := make([]object, len(items))
@@ -84,7 +82,6 @@ func (o object) list(path ...string) []object {
 	return all
 }
 
-// texts returns the strings in the list at a path.
 func (o object) texts(path ...string) []string {
 	items, _ := o.at(path...).([]any)
 	var all []string
@@ -96,7 +93,6 @@ func (o object) texts(path ...string) []string {
 	return all
 }
 
-// labels returns the string values of the map at a path, by key.
 func (o object) labels(path ...string) map[string]string {
 	all := map[string]string{}
 	for name, value := range o.child(path...) {
@@ -107,13 +103,11 @@ func (o object) labels(path ...string) map[string]string {
 	return all
 }
 
-// time returns the time at a path; the zero time if there is none.
 func (o object) time(path ...string) time.Time {
-	t, _ := time.Parse(time.RFC3339Nano, o.text(path...)) // an invalid time is treated like a missing one: t is zero
+	t, _ := time.Parse(time.RFC3339Nano, o.text(path...)) // t is zero for an invalid time, as for a missing time
 	return t
 }
 
-// quantity returns the resource quantity at a path in canonical form; "0" if there is none.
 func (o object) quantity(path ...string) string {
 	q, err := resource.ParseQuantity(o.scalar("0", path...))
 	if err != nil {
@@ -122,7 +116,6 @@ func (o object) quantity(path ...string) string {
 	return q.String()
 }
 
-// condition returns the condition in status.conditions whose type is name.
 func (o object) condition(name string) object {
 	for _, c := range o.list("status", "conditions") {
 		if c.text("type") == name {
@@ -163,7 +156,6 @@ func (o object) labelSelector(path ...string) *metav1.LabelSelector {
 	return &s
 }
 
-// Texts that a cell shows for a missing value.
 const (
 	none    = "<none>"
 	unset   = "<unset>"
@@ -179,7 +171,7 @@ func or(s, missing string) string {
 
 func formatLabels(all map[string]string) string { return labels.FormatLabels(all) }
 
-// Age returns the time from t to now as kubectl prints ages. A time in the future counts as now, because a clock may
+// Age returns the time from t to now as kubectl prints ages. A time in the future counts as now, because the clock may
 // have been set back.
 func Age(now, t time.Time) string {
 	if t.IsZero() {
@@ -190,8 +182,7 @@ func Age(now, t time.Time) string {
 
 func elapsed(from, to time.Time) string { return duration.HumanDuration(max(0, to.Sub(from))) }
 
-// few returns the first strings, at most most of them, joined, and the number of the others; missing if there are no
-// strings.
+// few joins the first most strings of all, and adds the number of the others. It returns missing if all is empty.
 func few(all []string, most int, missing string) string {
 	if len(all) <= most {
 		return or(strings.Join(all, ","), missing)
@@ -199,7 +190,6 @@ func few(all []string, most int, missing string) string {
 	return fmt.Sprintf("%s + %d more...", strings.Join(all[:most], ","), len(all)-most)
 }
 
-// containers returns the names and images of a pod template's containers.
 func containers(spec object) (names, images string) {
 	var n, i []string
 	for _, c := range spec.list("containers") {

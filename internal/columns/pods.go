@@ -31,14 +31,12 @@ var podTemplates = kind{
 	},
 }
 
-// podSummary holds the values of a pod's row that depend on its containers.
 type podSummary struct {
 	ready, total int
 	status       string
 	restarts     restarts
 }
 
-// restarts holds the number of container restarts and the time of the last one.
 type restarts struct {
 	count int64
 	last  time.Time
@@ -60,7 +58,7 @@ func (r restarts) since(now time.Time) string {
 
 // summarize returns the values of a pod's row. The status is the first of these that applies: Terminating (or Unknown
 // on a lost node), if the pod is being deleted and has not ended; the state of the first unfinished init container; the
-// state of the containers, of which the first with the highest priority counts; the pod's own reason or phase.
+// container state with the highest priority; the pod's own reason or phase.
 func summarize(pod object) podSummary {
 	phase := pod.text("status", "phase")
 	s := podSummary{total: pod.size("spec", "containers"), status: or(pod.text("status", "reason"), phase)}
@@ -84,8 +82,8 @@ func summarize(pod object) podSummary {
 	return s
 }
 
-// initialize adds the init containers to the summary. It returns the restarts of the sidecars, which are init
-// containers that keep running. done is false if an init container has not finished.
+// initialize adds the init containers to the summary. It returns the restarts of the sidecars (init containers that
+// keep running). done is false if an init container has not finished.
 func (s *podSummary) initialize(pod object) (sidecars restarts, done bool) {
 	var sidecarNames []string
 	for _, c := range pod.list("spec", "initContainers") {
@@ -121,7 +119,7 @@ func (s *podSummary) initialize(pod object) (sidecars restarts, done bool) {
 	return sidecars, true
 }
 
-// run adds the containers to the summary. The state of a completed container is not the pod's status while other
+// run adds the containers to the summary. A completed container does not determine the pod's status while other
 // containers run or have failed.
 func (s *podSummary) run(pod object) {
 	const completed = "Completed"
@@ -153,7 +151,6 @@ func (s *podSummary) run(pod object) {
 	}
 }
 
-// ending returns the text that describes how a container has ended, from its terminated state.
 func ending(terminated object) string {
 	switch {
 	case terminated.text("reason") != "":

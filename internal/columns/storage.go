@@ -48,7 +48,6 @@ func phaseOrTerminating(o object) string {
 	return o.text("status", "phase")
 }
 
-// accessModes returns the abbreviations of the access modes of a volume, each once and in kubectl's order.
 func accessModes(modes []string) string {
 	var short []string
 	for _, known := range []struct{ mode, short string }{
@@ -64,7 +63,6 @@ func accessModes(modes []string) string {
 	return strings.Join(short, ",")
 }
 
-// storageClass returns the storage class of a claim or volume: the old annotation if it is set, otherwise the field.
 func storageClass(o object) string {
 	if class, ok := o.annotation("volume.beta.kubernetes.io/storage-class"); ok {
 		return class

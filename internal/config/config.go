@@ -10,26 +10,22 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// apiVersion and kind that a configuration file must have.
+// A configuration file must have this apiVersion and kind.
 const (
 	APIVersion = "larder.dev/v1alpha1"
 	Kind       = "SyncConfig"
 )
 
-// Config is a configuration of larder sync.
 type Config struct {
-	// File is the path of the file from which the configuration was read.
-	File string
-	// Store is the path of the store's file; empty if the configuration does not name one.
+	File  string
 	Store string
 	// MaxSize is the maximum size of the store's file in bytes; 0 means no limit.
 	MaxSize   int64
 	Resources []Resource
 	// PersistSecrets stores Secrets in the file without encryption.
 	PersistSecrets bool
-	// Encryption says which resources are encrypted in the store; nil if none are.
-	Encryption *Encryption
-	// Changes is how long the store keeps changes, which larder watch --since prints; 0 keeps none.
+	Encryption     *Encryption
+	// Changes is how long the store keeps changes for larder watch --since. If it is 0, the store keeps none.
 	Changes time.Duration
 	// Listen is the host:port of the health and metrics endpoints; "" if they are off. The host is never empty.
 	Listen string
@@ -45,9 +41,9 @@ type Config struct {
 type Resource struct {
 	// Name is any name that kubectl accepts: pods, po, deployments.apps, or a category such as all.
 	Name string
-	// Namespaces are the namespaces to mirror; empty means all.
+	// Namespaces limits the mirrored objects to these namespaces; empty means all namespaces.
 	Namespaces []string
-	// LabelSelector and FieldSelector are valid selectors. References to environment variables in them have been
+	// LabelSelector and FieldSelector are valid selectors, in which references to environment variables have been
 	// replaced.
 	LabelSelector, FieldSelector string
 	// Representation is what is stored of each object: entry.Unstructured is all of it, entry.Metadata only its
@@ -55,11 +51,11 @@ type Resource struct {
 	Representation entry.Representation
 }
 
-// Encryption says which resources are encrypted, and where the key is. One of KeyFile and KeyEnv is set.
+// Encryption says which resources are encrypted. Either KeyFile or KeyEnv says where the key is.
 type Encryption struct {
 	KeyFile string
 	KeyEnv  string
-	// Resources are the encrypted resources, as resource or resource.group; never empty.
+	// Resources are the encrypted resources, as resource or resource.group. The list is never empty.
 	Resources []string
 	// Named is true if the configuration file has the list of encrypted resources; otherwise Resources is the default.
 	Named bool
@@ -68,7 +64,6 @@ type Encryption struct {
 // Ready says when a sync reports that it is ready.
 type Ready string
 
-// The values that the field ready may have.
 const (
 	// ReadyDisk: a sync is ready when every resource can be read, from the store or after its first list. With stored
 	// resources it needs no server.
@@ -77,16 +72,14 @@ const (
 	ReadyResumed Ready = "resumed"
 )
 
-// maxBytes is the maximum size of a configuration file in bytes. A larger file is rejected.
 const maxBytes = 1 << 20
 
-// Load reads and parses a configuration file.
 func Load(path string) (*Config, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("the configuration cannot be read: %w", err)
 	}
-	defer func() { _ = f.Close() }() // the file was only read, so an error of closing it loses nothing
+	defer func() { _ = f.Close() }() // an error of closing a file that was only read loses nothing
 	data, err := io.ReadAll(io.LimitReader(f, maxBytes+1))
 	switch {
 	case err != nil:
@@ -98,7 +91,7 @@ func Load(path string) (*Config, error) {
 }
 
 // Parse parses the content of a configuration file. Errors name path, and relative paths in the content are relative to
-// the directory of path. The error lists all problems, a line each.
+// the directory of path. The returned error lists all problems, a line each.
 func Parse(path string, data []byte) (*Config, error) {
 	d, wrong := decode(data)
 	r := &reader{file: path}

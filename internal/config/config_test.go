@@ -74,7 +74,6 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// TestParseForms checks that the configuration may be JSON, and may have YAML aliases.
 func TestParseForms(t *testing.T) {
 	for _, text := range []string{
 		head + "resources:\n- &web {name: pods, labelSelector: app=web}\n- *web\n",
@@ -93,7 +92,7 @@ func TestParseForms(t *testing.T) {
 	}
 }
 
-// TestErrors checks that each error about a configuration names the field, the problem, and the allowed values.
+// TestErrors checks that each configuration error names the field, the problem, and the allowed values.
 func TestErrors(t *testing.T) {
 	const pods = "resources: [{name: pods}]\n"
 	for _, tc := range []struct {
@@ -188,8 +187,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestErrorsShowNoContent checks that an error about an unexpected value does not show the value: it may be a misplaced
-// key.
+// TestErrorsShowNoContent checks that errors do not quote an unexpected value: it may be a misplaced key.
 func TestErrorsShowNoContent(t *testing.T) {
 	_, err := Parse("c",
 		[]byte(head+"resources: [{name: pods}]\nencryption: c2VjcmV0LWtleQ==\npersistSecrets: c2VjcmV0LWtleQ==\n"))

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// document is the configuration file as decoded from YAML. A nil pointer is a field that is missing in the file.
+// document is the configuration file as decoded from YAML. Fields missing in the file are nil pointers.
 type document struct {
 	APIVersion     string              `json:"apiVersion"`
 	Kind           string              `json:"kind"`
@@ -45,10 +45,9 @@ type encryptionDocument struct {
 	Resources *[]string `json:"resources"`
 }
 
-// scalar is a field that may be a string or a number in the file. It holds the text of either.
+// scalar is the text of a configuration field that may be a string or a number.
 type scalar string
 
-// UnmarshalJSON implements json.Unmarshaler.
 func (s *scalar) UnmarshalJSON(data []byte) error {
 	var number json.Number // json.Number also accepts a string of digits
 	if err := json.Unmarshal(data, &number); err == nil {
@@ -60,8 +59,8 @@ func (s *scalar) UnmarshalJSON(data []byte) error {
 
 var errEmpty = errors.New("the file is empty; it begins with apiVersion: " + APIVersion + " and kind: " + Kind)
 
-// decode reads the YAML of a configuration strictly: unknown and duplicate fields are errors, and all of them are
-// returned. If a field has a wrong type, only the error about that type is returned.
+// decode reads the YAML of a configuration strictly: unknown and duplicate fields are errors, and decode returns all of
+// them. If a field has a wrong type, decode returns only the error about that type.
 func decode(data []byte) (*document, []error) {
 	documents := yamlv3.NewDecoder(bytes.NewReader(data))
 	var first, second yamlv3.Node

@@ -17,13 +17,11 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// reader converts a decoded document into a Config, and collects the errors it finds.
 type reader struct {
 	file   string
 	errors field.ErrorList
 }
 
-// config converts the whole document. Its errors are collected in r.
 func (r *reader) config(d *document) *Config {
 	c := &Config{
 		File: r.file, PersistSecrets: d.PersistSecrets, Ready: ReadyDisk,
@@ -52,7 +50,6 @@ func (r *reader) config(d *document) *Config {
 	return c
 }
 
-// resource converts an element of the list resources, which is at the given path.
 func (r *reader) resource(at *field.Path, d resourceDocument) Resource {
 	res := Resource{Name: d.Name, Representation: entry.Unstructured}
 	switch {
@@ -100,7 +97,8 @@ func (r *reader) encryption(at *field.Path, d *encryptionDocument) *Encryption {
 	return e
 }
 
-// text returns an optional string field; "" if it is missing. A field with an empty string is an error.
+// text returns an optional string field of the configuration; "" if the field is missing. A field with an empty string
+// is an error.
 func (r *reader) text(at *field.Path, s *string) string {
 	if s == nil {
 		return ""
@@ -111,7 +109,7 @@ func (r *reader) text(at *field.Path, s *string) string {
 	return *s
 }
 
-// list returns an optional list field. An empty list and empty elements are errors.
+// list returns an optional list field of the configuration. An empty list and empty elements are errors.
 func (r *reader) list(at *field.Path, all *[]string) []string {
 	if all == nil {
 		return nil
@@ -125,7 +123,7 @@ func (r *reader) list(at *field.Path, all *[]string) []string {
 	return *all
 }
 
-// oneOf returns a field that must have one of the allowed values. A missing field is an error.
+// oneOf returns a field of the configuration that must have one of the allowed values. A missing field is an error.
 func (r *reader) oneOf(at *field.Path, s *string, allowed ...string) string {
 	switch {
 	case *s == "":
@@ -136,7 +134,8 @@ func (r *reader) oneOf(at *field.Path, s *string, allowed ...string) string {
 	return *s
 }
 
-// parse returns the value that f parses from a field; the zero value if the field is missing or invalid.
+// parse returns the value that f parses from a field of the configuration; the zero value if the field is missing or
+// invalid.
 func parse[T string | int64 | time.Duration](r *reader, at *field.Path, s *string, f func(string) (T, error)) (v T) {
 	if text := r.text(at, s); text != "" {
 		var err error
@@ -155,7 +154,7 @@ func (r *reader) fail(at *field.Path, value string, err error) {
 	r.errors = append(r.errors, field.Invalid(at, value, err.Error()))
 }
 
-// beside returns a path from the configuration file. A relative path is relative to the directory of that file.
+// beside resolves a relative path against the directory of the configuration file.
 func (r *reader) beside(path string) string {
 	if path == "" || filepath.IsAbs(path) {
 		return path
@@ -163,8 +162,7 @@ func (r *reader) beside(path string) string {
 	return filepath.Join(filepath.Dir(r.file), path)
 }
 
-// selector returns a selector in which $(NAME) is replaced by the environment variable NAME. It fails if check rejects
-// the result.
+// selector replaces $(NAME) in a selector by the environment variable NAME. It fails if check rejects the result.
 func selector(s string, check func(string) error) (string, error) {
 	var b strings.Builder
 	for {

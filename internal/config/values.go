@@ -13,12 +13,9 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// [Size], [Age] and [Address] parse values of the configuration file, and flags with the same meaning.
-
 // withB matches sizes that wrongly end in B, such as 64MB and 64MiB.
 var withB = regexp.MustCompile(`^[0-9.]+ *([KkMGTP]i?)?[Bb]$`)
 
-// Size parses the maximum size of a store, a quantity such as 512Mi, in bytes.
 func Size(s string) (int64, error) {
 	q, err := resource.ParseQuantity(s)
 	switch {
@@ -33,13 +30,11 @@ func Size(s string) (int64, error) {
 	return q.Value(), nil
 }
 
-// Forever is the time span "never".
 const Forever = -1
 
-// mostDays is the largest number of days in a time span.
 const mostDays = 36500
 
-// Age parses a positive time span: days such as 30d, a Go duration such as 36h or 1h30m, or never (Forever).
+// Age parses a time span such as 30d (days), 36h or 1h30m (Go durations), or never, which returns Forever.
 func Age(s string) (time.Duration, error) {
 	if s == "never" {
 		return Forever, nil
@@ -59,7 +54,6 @@ func Age(s string) (time.Duration, error) {
 	return d, nil
 }
 
-// Address parses host:port, and adds the host 127.0.0.1 if there is none.
 func Address(s string) (string, error) {
 	host, port, err := net.SplitHostPort(s)
 	n, portErr := strconv.ParseUint(port, 10, 16)

@@ -11,7 +11,6 @@ import (
 	"sync"
 )
 
-// Options are the limits of a Limiter.
 type Options struct {
 	// Total is the maximum number of open connections. It has no default.
 	Total int
@@ -24,40 +23,36 @@ type Options struct {
 	Idle int
 }
 
-// Limiter limits the connections of one http.Server. Create it with New.
 type Limiter struct {
 	o Options
 
 	mu              sync.Mutex
-	closed          bool                     // true after Close; guarded by mu, like all fields below
-	open            map[net.Conn]*connection // all open connections that the limiter has admitted
-	unauthenticated int                      // number of open connections that are not authenticated
-	addresses       map[netip.Addr]*address  // the remote addresses that have unauthenticated connections
+	closed          bool // closed is true after Close; mu guards closed and the fields below
+	open            map[net.Conn]*connection
+	unauthenticated int
+	addresses       map[netip.Addr]*address // the remote addresses with unauthenticated connections
 	// byCount[n] is the list of *address with n unauthenticated connections, in the order in which they reached n.
 	byCount []*list.List
-	most    int // the highest number of unauthenticated connections that one address has
-	// the idle authenticated connections, of type *connection; the connection that has been idle longest is first
+	most    int // most is the largest number of unauthenticated connections of one address
+	// idle has the idle authenticated connections, of type *connection. The first was idle longest.
 	idle list.List
 }
 
-// address is a remote address that has unauthenticated connections. Limiter.mu guards its fields.
 type address struct {
-	unauthenticated list.List     // its unauthenticated connections, of type *connection, oldest first
-	at              *list.Element // the address's element in its list in Limiter.byCount
+	unauthenticated list.List // the address's unauthenticated connections, of type *connection, oldest first
+	at              *list.Element
 }
 
-// connection is one open connection. Limiter.mu guards its fields.
 type connection struct {
 	limiter       *Limiter
 	conn          net.Conn
 	address       netip.Addr
 	authenticated bool
 	hijacked      bool
-	idle          *list.Element // the connection's element in Limiter.idle; nil if it is unauthenticated or in use
-	inAddress     *list.Element // the connection's element in address.unauthenticated; nil if it is authenticated
+	idle          *list.Element // element in Limiter.idle; nil if the connection is unauthenticated or in use
+	inAddress     *list.Element // element in address.unauthenticated; nil if the connection is authenticated
 }
 
-// New returns a Limiter. It starts nothing.
 func New(o Options) *Limiter {
 	o.Unauthenticated = cmp.Or(o.Unauthenticated, o.Total)
 	o.UnauthenticatedPerAddress = cmp.Or(o.UnauthenticatedPerAddress, o.Unauthenticated)
@@ -74,7 +69,7 @@ func (l *Limiter) Attach(s *http.Server) {
 		defer l.handled(r.Context())
 		next.ServeHTTP(w, r)
 	})
-	// The server calls ConnContext for a new connection, before it reads anything from it.
+	// The server calls ConnContext for a new connection, before it reads anything from that connection.
 	s.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
 		c, surplus := l.add(conn)
 		if surplus != nil {
@@ -89,8 +84,8 @@ func (l *Limiter) Attach(s *http.Server) {
 	}
 }
 
-// handled is called when the handler of a request returns. If the connection was hijacked, handled removes it from the
-// Limiter, because the server reports no later state of such a connection.
+// handled removes a hijacked connection from the Limiter when the request's handler returns, because http.Server
+// reports no later state of a hijacked connection.
 func (l *Limiter) handled(ctx context.Context) {
 	c, _ := ctx.Value(connectionKey{}).(*connection)
 	l.mu.Lock()
@@ -100,8 +95,8 @@ func (l *Limiter) handled(ctx context.Context) {
 	}
 }
 
-// Authenticated records whether the client of the request with context ctx is authenticated. The handler calls it for
-// every request whose client it has checked. It does nothing if the server has no Limiter.
+// Authenticated notes whether the client of the request with context ctx is authenticated. The handler calls it for
+// every request whose client it has checked. Without a Limiter of the server, the call does nothing.
 func Authenticated(ctx context.Context, yes bool) {
 	c, ok := ctx.Value(connectionKey{}).(*connection)
 	if !ok {
@@ -112,7 +107,7 @@ func Authenticated(ctx context.Context, yes bool) {
 	}
 }
 
-// Close closes all open connections, and from now on each new one.
+// Close closes all open connections. Later connections are closed at once.
 func (l *Limiter) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -122,15 +117,12 @@ func (l *Limiter) Close() {
 	}
 }
 
-// Unauthenticated returns the number of open connections that are not authenticated.
 func (l *Limiter) Unauthenticated() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.unauthenticated
 }
 
-// add records a new connection. If that exceeds a limit, it returns the connection to close, which may be the new one;
-// otherwise nil.
 func (l *Limiter) add(conn net.Conn) (c *connection, surplus net.Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -145,14 +137,14 @@ func (l *Limiter) add(conn net.Conn) (c *connection, surplus net.Conn) {
 	return c, surplus
 }
 
-// note records a state change that the server reports of a connection. If that exceeds a limit, it returns the
-// connection to close; otherwise nil.
+// note handles a connection's state change that http.Server reports. surplus is the connection to close if a limit is
+// exceeded; otherwise nil.
 func (l *Limiter) note(conn net.Conn, state http.ConnState) (surplus net.Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c := l.open[conn]
 	switch {
-	case c == nil: // the limiter has closed this connection, so it is no longer recorded
+	case c == nil: // the limiter has closed and removed this connection
 	case state == http.StateClosed:
 		l.remove(c)
 	case state == http.StateHijacked:
@@ -169,8 +161,8 @@ func (l *Limiter) note(conn net.Conn, state http.ConnState) (surplus net.Conn) {
 	return surplus
 }
 
-// authenticate moves a connection from the unauthenticated connections to the authenticated ones if yes is true, and
-// back if it is false. If that exceeds a limit, it returns the connection to close; otherwise nil.
+// authenticate marks a connection as authenticated, or as unauthenticated if yes is false. surplus is the connection to
+// close if a limit is exceeded; otherwise nil.
 func (l *Limiter) authenticate(c *connection, yes bool) (surplus net.Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -185,8 +177,8 @@ func (l *Limiter) authenticate(c *connection, yes bool) (surplus net.Conn) {
 	return surplus
 }
 
-// admit returns the connection to close so that the new connection c stays below Total: an older connection, c itself,
-// or nil.
+// admit returns the connection to close so that the number of connections with the new connection c stays below Total:
+// an older connection, c itself, or nil.
 func (l *Limiter) admit(c *connection) (surplus net.Conn) {
 	if surplus = l.admitUnauthenticated(c); surplus != nil || len(l.open) < l.o.Total {
 		return surplus
@@ -200,8 +192,8 @@ func (l *Limiter) admit(c *connection) (surplus net.Conn) {
 	return c.conn
 }
 
-// admitUnauthenticated returns the unauthenticated connection to close so that c stays below the limits of
-// unauthenticated connections; nil if none must be closed.
+// admitUnauthenticated returns the unauthenticated connection to close so that the number of unauthenticated
+// connections with c stays below its limits; nil if none must be closed.
 func (l *Limiter) admitUnauthenticated(c *connection) (surplus net.Conn) {
 	if own := l.addresses[c.address]; own != nil && own.unauthenticated.Len() >= l.o.UnauthenticatedPerAddress {
 		return l.evict(&own.unauthenticated)
@@ -213,7 +205,7 @@ func (l *Limiter) admitUnauthenticated(c *connection) (surplus net.Conn) {
 }
 
 // evictUnauthenticated removes an unauthenticated connection to admit c, and returns the removed connection: the oldest
-// one of the address that has most of them, counting c.
+// of the address with the most unauthenticated connections, counting c.
 func (l *Limiter) evictUnauthenticated(c *connection) net.Conn {
 	from := l.byCount[l.most].Front().Value.(*address)
 	if own := l.addresses[c.address]; own != nil && own.unauthenticated.Len() == l.most {
@@ -222,7 +214,6 @@ func (l *Limiter) evictUnauthenticated(c *connection) net.Conn {
 	return l.evict(&from.unauthenticated)
 }
 
-// evict removes the first connection of a list from the Limiter and returns it.
 func (l *Limiter) evict(from *list.List) net.Conn {
 	c := from.Front().Value.(*connection)
 	l.remove(c)
@@ -240,8 +231,8 @@ func (l *Limiter) addUnauthenticated(c *connection) {
 	l.recount(own, own.unauthenticated.Len()-1)
 }
 
-// recount moves an address to the list in byCount for its current number of unauthenticated connections; n is the
-// number before.
+// recount moves an address to the list in byCount for its current number of unauthenticated connections. The address
+// was in the list for n.
 func (l *Limiter) recount(a *address, n int) {
 	if a.at != nil {
 		l.byCount[n].Remove(a.at)
@@ -260,13 +251,11 @@ func (l *Limiter) recount(a *address, n int) {
 	a.at = l.byCount[now].PushBack(a)
 }
 
-// remove removes a closed connection from the Limiter.
 func (l *Limiter) remove(c *connection) {
 	l.unlist(c)
 	delete(l.open, c.conn)
 }
 
-// unlist removes a connection from the lists of idle and of unauthenticated connections.
 func (l *Limiter) unlist(c *connection) {
 	if c.idle != nil {
 		l.idle.Remove(c.idle)
@@ -281,8 +270,6 @@ func (l *Limiter) unlist(c *connection) {
 	c.idle, c.inAddress = nil, nil
 }
 
-// addressOf returns the address under which an unauthenticated connection is counted (see Client). It returns the zero
-// Addr if the remote address is no IP address.
 func addressOf(conn net.Conn) netip.Addr {
 	at, err := netip.ParseAddrPort(conn.RemoteAddr().String())
 	if err != nil {
@@ -291,8 +278,8 @@ func addressOf(conn net.Conn) netip.Addr {
 	return Client(at.Addr())
 }
 
-// Client returns the address under which a client is counted: its IPv4 address, or the first address of its IPv6 /64,
-// because one client may have a whole /64.
+// Client returns the address under which connlimit counts a client: its IPv4 address, or the first address of its IPv6
+// /64, because one client may have a whole /64.
 func Client(a netip.Addr) netip.Addr {
 	if a = a.Unmap(); a.Is6() {
 		if network, err := a.WithZone("").Prefix(64); err == nil {
@@ -302,10 +289,11 @@ func Client(a netip.Addr) netip.Addr {
 	return a
 }
 
-// closeNow closes a connection without sending TLS's closing message, because that may block until the client reads.
+// closeNow closes a connection without TLS's closing message, because sending that message may block until the client
+// reads.
 func closeNow(conn net.Conn) {
 	if t, ok := conn.(*tls.Conn); ok {
 		conn = t.NetConn()
 	}
-	_ = conn.Close() // an error is ignored: the connection may be closed already
+	_ = conn.Close() // the connection may be closed already
 }

@@ -26,11 +26,10 @@ import (
 	"github.com/larder-dev/larder/internal/facts"
 )
 
-// counted is an HTTP handler that counts the requests by path.
 type counted struct {
 	http.Handler
 	mu     sync.Mutex
-	counts map[string]int // guarded by mu
+	counts map[string]int
 }
 
 func (c *counted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -51,7 +50,7 @@ func newServed(t *testing.T) (*rest.Config, *counted) {
 }
 
 // TestClient checks that client-go's discovery client gets the same results from the aggregated discovery documents and
-// from the older ones.
+// from the legacy ones.
 func TestClient(t *testing.T) {
 	config, c := newServed(t)
 	aggregated, err := clientdiscovery.NewDiscoveryClientForConfig(config)
@@ -76,7 +75,7 @@ func TestClient(t *testing.T) {
 	}
 	for _, list := range append(oldLists, lists...) {
 		for i := range list.APIResources {
-			// aggregated documents need not have these fields, so they are not compared
+			// Aggregated documents need not have group and version, so these fields are not compared.
 			list.APIResources[i].Group, list.APIResources[i].Version = "", ""
 		}
 		list.Kind, list.APIVersion = "", ""
@@ -116,7 +115,7 @@ func TestClient(t *testing.T) {
 	}
 }
 
-// TestMapper checks that kubectl's RESTMapper maps names and kinds with this discovery.
+// TestMapper checks that kubectl's RESTMapper maps names and kinds with the discovery of a Handler.
 func TestMapper(t *testing.T) {
 	config, _ := newServed(t)
 	client, err := clientdiscovery.NewDiscoveryClientForConfig(config)
@@ -146,7 +145,7 @@ func TestMapper(t *testing.T) {
 	}
 }
 
-// TestDiskCache checks that kubectl's disk cache can store the answers, and makes no further requests until it is
+// TestDiskCache checks that kubectl's disk cache can store the discovery documents, and requests none until it is
 // invalidated.
 func TestDiskCache(t *testing.T) {
 	config, c := newServed(t)
@@ -168,7 +167,6 @@ func TestDiskCache(t *testing.T) {
 	}
 }
 
-// TestOpenAPIClient checks that the client of kubectl explain can read the OpenAPI schemas.
 func TestOpenAPIClient(t *testing.T) {
 	config, _ := newServed(t)
 	client, err := clientdiscovery.NewDiscoveryClientForConfig(config)
@@ -189,7 +187,6 @@ func TestOpenAPIClient(t *testing.T) {
 	}
 }
 
-// TestProtobuf checks that the documents in protobuf, which client-go requests, equal those in JSON.
 func TestProtobuf(t *testing.T) {
 	_, c := newServed(t)
 	decode := func(path, accept string, into runtime.Object) {
@@ -222,8 +219,8 @@ func TestProtobuf(t *testing.T) {
 	}
 }
 
-// TestSubresources checks that subresources are listed as an API server lists them, with the groups and versions of
-// their kinds. kubectl finds out from them whether it can evict and scale.
+// TestSubresources checks that subresources are listed with the groups and versions of their kinds. kubectl needs them
+// to find out whether it can evict and scale.
 func TestSubresources(t *testing.T) {
 	known := upstream()
 	known.Groups[0].VersionedResources["v1"] = []metav1.APIResource{

@@ -6,8 +6,8 @@
 //		h.ServeHTTP(w, r)
 //	}
 //
-// Call New with the resources. A Handler does not change: if the resources do, make another one. It does no I/O except
-// by Options.OpenAPI.
+// Call New with the resources. A Handler does not change: call New again if the resources change. A Handler does no I/O
+// except by Options.OpenAPI.
 //
 // # Answers
 //
@@ -19,7 +19,8 @@
 //	                              has sent them, under the server's hash
 //
 // The answers equal kube-apiserver's (1.36) for the same resources, in JSON, YAML and protobuf; test/e2e compares the
-// two. Other resources are not found, nor are versions and groups without any of the resources. The differences are:
+// answers. Other resources are not found, nor are versions and groups without any of the resources. The differences
+// are:
 //
 //   - Verbs are taken from the given resources.
 //   - Only the given subresources are listed.
@@ -38,5 +39,6 @@
 //     servers differ in that.
 //
 // Groups and versions are in the order of facts.Order: the core group first, the others as in Options.Server.Discovery.
-// Groups that are not in it follow, Kubernetes' own first. So do versions, in Kubernetes' order: v2, v1, v1beta1.
+// Groups that are missing there follow, Kubernetes' own first. Versions that are missing there follow in Kubernetes'
+// order: v2, v1, v1beta1.
 package discovery

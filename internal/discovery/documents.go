@@ -9,10 +9,9 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// versions returns the discovery document at /api. host is the address in the client's request.
 func (h *Handler) versions(host string) *metav1.APIVersions {
 	all := &metav1.APIVersions{
-		TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, // kube-apiserver also sends no apiVersion in this document
+		TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, // kube-apiserver also sends no apiVersion in APIVersions
 		Versions: []string{},
 		ServerAddressByClientCIDRs: []metav1.ServerAddressByClientCIDR{
 			{ClientCIDR: "0.0.0.0/0", ServerAddress: host},
@@ -28,7 +27,6 @@ func (h *Handler) versions(host string) *metav1.APIVersions {
 	return all
 }
 
-// list returns the discovery document at /apis, the list of groups.
 func (h *Handler) list() *metav1.APIGroupList {
 	all := &metav1.APIGroupList{
 		TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{},
@@ -41,7 +39,6 @@ func (h *Handler) list() *metav1.APIGroupList {
 	return all
 }
 
-// document returns the description of the group in the list at /apis.
 func (g group) document() metav1.APIGroup {
 	d := metav1.APIGroup{Name: g.name}
 	for _, v := range g.versions {
@@ -51,19 +48,17 @@ func (g group) document() metav1.APIGroup {
 	return d
 }
 
-// alone returns the answer to /apis/G, which describes this group alone.
 func (g group) alone() *metav1.APIGroup {
 	d := g.document()
 	d.TypeMeta = metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}
 	return &d
 }
 
-// document returns the discovery document at /api/v1 or /apis/G/V, the list of the version's resources.
 func (v groupVersion) document() *metav1.APIResourceList {
 	d := &metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"},
 		GroupVersion: v.String()}
 	if v.Group == "" {
-		d.APIVersion = "" // kube-apiserver also sends no apiVersion in this document
+		d.APIVersion = "" // kube-apiserver also sends no apiVersion for the core group's APIResourceList
 	}
 	for _, r := range v.resources {
 		d.APIResources = append(d.APIResources, metav1.APIResource{
@@ -75,8 +70,8 @@ func (v groupVersion) document() *metav1.APIResourceList {
 	return d
 }
 
-// aggregated returns the aggregated discovery document of the core group (/api) if core is true, and of all other
-// groups (/apis) otherwise.
+// aggregated returns the aggregated discovery document of /api (the core group) if core is true, and of /apis (all
+// other groups) otherwise.
 func (h *Handler) aggregated(core bool) *apidiscoveryv2.APIGroupDiscoveryList {
 	all := &apidiscoveryv2.APIGroupDiscoveryList{
 		TypeMeta: metav1.TypeMeta{Kind: aggregatedKind.Kind, APIVersion: aggregatedKind.GroupVersion().String()},
@@ -120,8 +115,6 @@ func subresources(r Resource) (all []apidiscoveryv2.APISubresourceDiscovery) {
 	return all
 }
 
-// responseKind returns the kind of the resource's objects, for aggregated discovery. As in kube-apiserver, it has group
-// and version for custom resources only.
 func responseKind(r Resource) *metav1.GroupVersionKind {
 	if scheme.Scheme.IsGroupRegistered(r.Group) || slices.Contains(schemeLacks, r.Group) {
 		return &metav1.GroupVersionKind{Kind: r.Kind}
@@ -129,5 +122,5 @@ func responseKind(r Resource) *metav1.GroupVersionKind {
 	return &metav1.GroupVersionKind{Group: r.Group, Version: r.Version, Kind: r.Kind}
 }
 
-// schemeLacks has the API groups that kube-apiserver serves and whose types are not in client-go's scheme.
+// schemeLacks has the API groups of kube-apiserver whose types are not in client-go's scheme.
 var schemeLacks = []string{"apiextensions.k8s.io", "apiregistration.k8s.io"}

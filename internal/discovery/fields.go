@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 )
 
-// selectable has the fields by which kube-apiserver can select objects of its own kinds: those given to
+// selectable has the fields by which kube-apiserver can select objects of its own kinds: the arguments of
 // AddFieldLabelConversionFunc in its pkg/apis. All other kinds can be selected by metadata.name and metadata.namespace
 // only.
 var selectable = map[schema.GroupResource][]string{
@@ -35,8 +35,6 @@ var selectable = map[schema.GroupResource][]string{
 	{Group: "resource.k8s.io", Resource: "resourceslices"}: {"metadata.name", "spec.nodeName", "spec.driver"},
 }
 
-// SelectableFields returns the fields by which kube-apiserver can select objects of a built-in kind. special is true if
-// there are others than metadata.name and metadata.namespace.
 func SelectableFields(r schema.GroupResource) (labels []string, special bool) {
 	if labels, special = selectable[r]; special {
 		return labels, true
@@ -44,15 +42,14 @@ func SelectableFields(r schema.GroupResource) (labels []string, special bool) {
 	return []string{"metadata.name", "metadata.namespace"}, false
 }
 
-// IsSelectableField reports whether kube-apiserver can select objects of a built-in kind by the field.
 func IsSelectableField(r schema.GroupResource, label string) bool {
 	labels, _ := SelectableFields(r)
 	return slices.Contains(labels, label)
 }
 
 // StoredFields translates a field selector of the Kubernetes API into a selector of stored objects, in which fields
-// with zero values are missing. It returns requirements on the source of events separately, because the source may be
-// in either of two fields.
+// with zero values are missing. Requirements on the source of events are returned separately, because an event's source
+// may be in either of two fields.
 func StoredFields(r schema.GroupResource, selector fields.Selector) (_ fields.Selector, sources fields.Requirements) {
 	var all []fields.Selector
 	for _, one := range selector.Requirements() {
@@ -71,8 +68,7 @@ func StoredFields(r schema.GroupResource, selector fields.Selector) (_ fields.Se
 			all = append(all, term(one.Field, one.Value, not))
 		case "spec.hostNetwork", "spec.unschedulable":
 			if one.Value == "false" {
-				// selects what is not "true", because a stored object has "false" only if a client has set it
-				// explicitly
+				// A stored object has "false" only if a client has set it explicitly, so the selector for false is: not "true".
 				one.Value, not = "true", !not
 			}
 			all = append(all, term(one.Field, one.Value, not))
@@ -83,7 +79,7 @@ func StoredFields(r schema.GroupResource, selector fields.Selector) (_ fields.Se
 	return fields.AndSelectors(all...), sources
 }
 
-// StoredSelector is StoredFields for a field selector as text. It returns an invalid text unchanged. The source of
+// StoredSelector is StoredFields for a field selector as text. An invalid selector is returned unchanged. The source of
 // events is selected by source.component only.
 func StoredSelector(r schema.GroupResource, selector string) string {
 	parsed, err := fields.ParseSelector(selector)

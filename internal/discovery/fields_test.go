@@ -8,7 +8,7 @@ import (
 	"github.com/larder-dev/larder/internal/discovery"
 )
 
-// TestStoredSelector checks the translation of selectors for fields whose zero value is left out of stored objects
+// TestStoredSelector checks the translation of selectors for fields whose zero value is missing in stored objects
 // (issue 38).
 func TestStoredSelector(t *testing.T) {
 	pods, jobs := schema.GroupResource{Resource: "pods"}, schema.GroupResource{Group: "batch", Resource: "jobs"}

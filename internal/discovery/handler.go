@@ -17,31 +17,28 @@ import (
 	"github.com/larder-dev/larder/internal/facts"
 )
 
-// Options are the options of New. The zero value works.
 type Options struct {
-	// Server holds the known facts about the API server to which the resources belong.
 	Server facts.Server
-	// OpenAPI returns the OpenAPI schema of a group-version in Server.Schemas, as JSON, and its hash. The schema is nil
-	// if it is no longer stored. An error that is an apierrors.APIStatus is sent to the client. Default: there are no
-	// schemas.
+	// OpenAPI returns the OpenAPI schema of a group-version in Server.Schemas, as JSON, and the schema's hash. The schema
+	// is nil if it is no longer stored. An error of type apierrors.APIStatus is sent to the client. By default there are
+	// no schemas.
 	OpenAPI func(ctx context.Context, gv schema.GroupVersion) (document []byte, hash string, err error)
 	// NotFound answers requests for unknown paths. Default: a 404 like an API server's.
 	NotFound http.Handler
 }
 
-// Handler is the HTTP handler of the discovery paths: /api, /apis, /version and /openapi/v3.
 type Handler struct {
 	o       Options
 	groups  []group
 	omitted []schema.GroupVersionResource
-	// etags holds the ETag of each aggregated document: key true is /api, false is /apis.
+	// etags holds the ETags of the aggregated documents. Key true is /api; key false is /apis.
 	etags map[bool]string
 }
 
 var _ http.Handler = (*Handler)(nil)
 
-// New returns a Handler that lists the given resources. A resource may be given several times, as collections of
-// several namespaces are; it is listed once.
+// New returns a Handler for the discovery of the given resources. A resource that is given several times, such as the
+// collections of several namespaces, is listed once.
 func New(resources []Resource, o Options) *Handler {
 	h := &Handler{o: o, etags: map[bool]string{}}
 	if h.o.NotFound == nil {
@@ -57,10 +54,11 @@ func New(resources []Resource, o Options) *Handler {
 	return h
 }
 
-// Omitted returns the resources that are missing from discovery because their Kind is unknown. Do not modify it.
+// Omitted returns the resources that are missing from discovery because their Kind is unknown. The caller must not
+// modify the slice.
 func (h *Handler) Omitted() []schema.GroupVersionResource { return h.omitted }
 
-// IsPath reports whether a path belongs to discovery. The Handler answers all such paths, unknown ones with 404.
+// IsPath reports whether a URL path belongs to discovery. A Handler answers all these paths, unknown ones with 404.
 func IsPath(path string) bool {
 	parts := split(path)
 	switch parts[0] {
@@ -74,12 +72,10 @@ func IsPath(path string) bool {
 	return parts[0] == "openapi"
 }
 
-// split returns the elements of a URL path. It ignores a trailing slash.
 func split(path string) []string {
 	return strings.Split(strings.TrimSuffix(strings.TrimPrefix(path, "/"), "/"), "/")
 }
 
-// ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-cache, private")
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
@@ -103,7 +99,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Complete reports whether the known facts suffice to answer a request for the path as the API server would.
+// Complete reports whether a Handler knows enough about the API server to answer a request for the path as that server
+// would.
 func (h *Handler) Complete(path string) bool {
 	parts := split(path)
 	switch at := strings.Join(parts, "/"); {
@@ -126,7 +123,6 @@ func (h *Handler) Complete(path string) bool {
 	return h.find(parts) != nil
 }
 
-// root answers requests for /api and /apis, the lists of versions and groups.
 func (h *Handler) root(w http.ResponseWriter, r *http.Request, core bool) {
 	accepted, ok := negotiate(r, true)
 	switch {
@@ -150,7 +146,6 @@ func (h *Handler) root(w http.ResponseWriter, r *http.Request, core bool) {
 	}
 }
 
-// part answers requests for /api/v1, /apis/G and /apis/G/V, the documents of one group or version.
 func (h *Handler) part(w http.ResponseWriter, r *http.Request, path []string) {
 	document := h.find(path)
 	if document == nil {
@@ -165,7 +160,6 @@ func (h *Handler) part(w http.ResponseWriter, r *http.Request, path []string) {
 	write(w, accepted, document)
 }
 
-// find returns the discovery document at a path below /api or /apis; nil if there is none.
 func (h *Handler) find(path []string) runtime.Object {
 	var name, version string
 	switch {
@@ -197,8 +191,8 @@ func (h *Handler) find(path []string) runtime.Object {
 	return nil
 }
 
-// notFound answers a request for an unknown path like an API server: with a Status if the path is a version of /api or
-// of a known group, otherwise with plain text.
+// notFound answers a request for an unknown path as kube-apiserver does: with a Status if the path is a version of /api
+// or of a known group, otherwise with plain text.
 func (h *Handler) notFound(w http.ResponseWriter, r *http.Request) {
 	parts := split(r.URL.Path)
 	isVersion := parts[0] == "api" && len(parts) == 2 || parts[0] == "apis" && len(parts) == 3 && h.find(parts[:2]) != nil
@@ -210,7 +204,6 @@ func (h *Handler) notFound(w http.ResponseWriter, r *http.Request) {
 		Message: "the server could not find the requested resource"})
 }
 
-// version answers requests for /version, with the server's version.
 func (h *Handler) version(w http.ResponseWriter, r *http.Request) {
 	if accept := r.Header.Get("Accept"); accept != "" {
 		if !accepts(accept, runtime.ContentTypeJSON) {
@@ -222,12 +215,12 @@ func (h *Handler) version(w http.ResponseWriter, r *http.Request) {
 	if v == nil {
 		v = facts.VersionOf("v0.0.0-unknown")
 	}
-	text, _ := json.MarshalIndent(v, "", "  ") // Marshalling strings cannot fail.
+	text, _ := json.MarshalIndent(v, "", "  ") // marshalling strings cannot fail
 	w.Header().Set("Content-Type", runtime.ContentTypeJSON)
 	_, _ = w.Write(text)
 }
 
-// write sends a document in the media type that the client accepts. The TypeMeta of the document must be set.
+// write sends a document in the media type that the client accepts. The caller must have set the document's TypeMeta.
 func write(w http.ResponseWriter, as accepted, document runtime.Object) {
 	var body bytes.Buffer
 	if err := as.Serializer.Encode(document, &body); err != nil {
@@ -236,7 +229,7 @@ func write(w http.ResponseWriter, as accepted, document runtime.Object) {
 		return
 	}
 	w.Header().Set("Content-Type", as.MediaType)
-	_, _ = w.Write(body.Bytes()) // an error means that the client has closed the connection
+	_, _ = w.Write(body.Bytes()) // a write error means that the client has closed the connection
 }
 
 func notAcceptable(w http.ResponseWriter, accepted string) {
@@ -244,11 +237,10 @@ func notAcceptable(w http.ResponseWriter, accepted string) {
 		Message: "only the following media types are accepted: " + accepted})
 }
 
-// writeStatus sends a Status that reports a failure.
 func writeStatus(w http.ResponseWriter, s metav1.Status) {
 	s.Kind, s.APIVersion, s.Status = "Status", "v1", metav1.StatusFailure
 	s.Details = &metav1.StatusDetails{}
-	text, _ := json.Marshal(s) // Marshalling strings cannot fail.
+	text, _ := json.Marshal(s) // marshalling strings cannot fail
 	w.Header().Set("Content-Type", runtime.ContentTypeJSON)
 	w.WriteHeader(int(s.Code))
 	_, _ = w.Write(text)

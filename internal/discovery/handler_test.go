@@ -35,7 +35,6 @@ func TestIsPath(t *testing.T) {
 	}
 }
 
-// TestDocuments checks the discovery document at each path.
 func TestDocuments(t *testing.T) {
 	h := discovery.New(mirrored(), discovery.Options{Server: facts.Server{Discovery: upstream(),
 		Version: &version.Info{Major: "1", Minor: "36", GitVersion: "v1.36.3"}}})
@@ -83,7 +82,6 @@ func cmpType(accept string) string {
 	return asJSON
 }
 
-// TestNotThere checks that requests for resources that are not served, and for groups without resources, get 404.
 func TestNotThere(t *testing.T) {
 	paths := []string{"/api/v2", "/apis/policy", "/apis/policy/v1", "/apis/autoscaling/v2", "/apis//v1", "/openapi/v2",
 		"/openapi", "/openapi/v3/apis/apps/v1", "/apis/apps/v1/deployments"}
@@ -111,8 +109,8 @@ func TestNotThere(t *testing.T) {
 	}
 }
 
-// TestRefused checks that unsupported media types are refused, among them the aggregated document at other paths and in
-// a retired version, and that writes are refused.
+// TestRefused checks that writes and unsupported media types are refused. The aggregated document is supported only at
+// /api and /apis, and not in its retired version.
 func TestRefused(t *testing.T) {
 	h := discovery.New(mirrored(), discovery.Options{})
 	beta := strings.Replace(asAggregated, "v=v2", "v=v2beta1", 1)
@@ -135,7 +133,6 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestPretty checks that answers are indented for the same clients for which an API server indents them.
 func TestPretty(t *testing.T) {
 	h := discovery.New(mirrored(), discovery.Options{})
 	for _, tc := range []struct {
@@ -156,7 +153,7 @@ func TestPretty(t *testing.T) {
 	}
 }
 
-// TestETag checks that the aggregated document has an ETag, which changes only with the contents.
+// TestETag checks that the ETag of the aggregated document changes only with the contents.
 func TestETag(t *testing.T) {
 	all := mirrored()
 	h := discovery.New(all, discovery.Options{})
@@ -206,8 +203,8 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestOmitted checks that a collection that is stored without a kind gets the kind in the server's discovery. If that
-// has none, the resource is omitted.
+// TestOmitted checks that a collection that is stored without a kind gets the kind of the server's discovery, and is
+// omitted if the discovery lacks the kind.
 func TestOmitted(t *testing.T) {
 	nameless := func(gvr string) discovery.Resource {
 		r := resource(gvr, "", false)
@@ -228,7 +225,7 @@ func TestOmitted(t *testing.T) {
 }
 
 // TestComplete checks for which paths the stored facts suffice to answer as the API server does. Package serve forwards
-// requests for the other paths to the API server.
+// requests for other paths to the API server.
 func TestComplete(t *testing.T) {
 	_, read := schemas()
 	version := &version.Info{Major: "1"}
@@ -262,7 +259,7 @@ func TestComplete(t *testing.T) {
 	}
 }
 
-// TestSchemas checks that the index lists the served group-versions under the server's hash, and that the documents are
+// TestSchemas checks that the index lists the served group-versions with the server's hashes, and that schemas are
 // returned as stored.
 func TestSchemas(t *testing.T) {
 	hashes, read := schemas()

@@ -13,30 +13,27 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 )
 
-// aggregatedKind is the kind that clients request if they want all of discovery in one document.
 var aggregatedKind = apidiscoveryv2.SchemeGroupVersion.WithKind("APIGroupDiscoveryList")
 
-// mediaTypes are the media types in which documents can be sent: JSON, YAML and protobuf.
 var mediaTypes = newMediaTypes()
 
 func newMediaTypes() []runtime.SerializerInfo {
 	s := runtime.NewScheme()
 	metav1.AddToGroupVersion(s, schema.GroupVersion{Version: "v1"})
 	if err := apidiscoveryv2.AddToScheme(s); err != nil {
-		panic(err) // can only happen with another version of Kubernetes' libraries, whose scheme lacks the type
+		panic(err) // can only happen with a version of Kubernetes' libraries whose scheme lacks the type
 	}
 	return serializer.NewCodecFactory(s).SupportedMediaTypes()
 }
 
-// accepted is the media type and form of an answer that a client accepts.
 type accepted struct {
 	runtime.SerializerInfo
-	// aggregated is true if the client accepts the aggregated document, an APIGroupDiscoveryList.
+	// aggregated is true if the client accepts an APIGroupDiscoveryList, the aggregated discovery document.
 	aggregated bool
 }
 
-// negotiate returns the first media type in the Accept header that is supported, as package negotiation of
-// k8s.io/apiserver does. It returns false if none is. mayAggregate is true if the path has an aggregated document.
+// negotiate returns the first supported media type in the Accept header, as package negotiation of k8s.io/apiserver
+// does. It returns false if no media type is supported. mayAggregate is true if the path has an aggregated document.
 func negotiate(r *http.Request, mayAggregate bool) (accepted, bool) {
 	a, ok := match(r.Header.Get("Accept"), mayAggregate)
 	if ok && a.PrettySerializer != nil && isPretty(r) {
@@ -83,7 +80,6 @@ func isPretty(r *http.Request) bool {
 	return strings.HasPrefix(agent, "curl") || strings.HasPrefix(agent, "Wget") || strings.HasPrefix(agent, "Mozilla/5.0")
 }
 
-// names returns the supported media types, for error messages.
 func names() string {
 	var all []string
 	for _, m := range mediaTypes {

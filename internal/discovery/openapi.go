@@ -19,7 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// schemas returns the served group-versions that have a schema, by their path below /openapi/v3.
 func (h *Handler) schemas() map[string]schema.GroupVersion {
 	all := map[string]schema.GroupVersion{}
 	if h.o.OpenAPI == nil {
@@ -45,7 +44,6 @@ func schemaURL(path, hash string) string {
 	return u.String()
 }
 
-// index answers /openapi/v3, the list of the schemas.
 func (h *Handler) index(w http.ResponseWriter, r *http.Request) {
 	type item struct {
 		ServerRelativeURL string `json:"serverRelativeURL"`
@@ -54,13 +52,12 @@ func (h *Handler) index(w http.ResponseWriter, r *http.Request) {
 	for path, gv := range h.schemas() {
 		paths[path] = item{schemaURL(path, h.o.Server.Schemas[gv])}
 	}
-	text, _ := json.Marshal(map[string]any{"paths": paths}) // Marshalling strings cannot fail.
+	text, _ := json.Marshal(map[string]any{"paths": paths}) // marshalling strings cannot fail
 	w.Header().Set("Content-Type", runtime.ContentTypeJSON)
 	w.Header().Set("ETag", strconv.Quote(fmt.Sprintf("%X", sha512.Sum512(text))))
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(text))
 }
 
-// schema answers a request for the OpenAPI schema of one group-version.
 func (h *Handler) schema(w http.ResponseWriter, r *http.Request, path string) {
 	gv, ok := h.schemas()[path]
 	if !ok {
@@ -103,7 +100,6 @@ func (h *Handler) schema(w http.ResponseWriter, r *http.Request, path string) {
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(document))
 }
 
-// accepts reports whether an Accept header allows a media type, with any parameters.
 func accepts(accept, mediaType string) bool {
 	kind, sub, _ := strings.Cut(mediaType, "/")
 	for _, clause := range goautoneg.ParseAccept(accept) {

@@ -11,19 +11,16 @@ import (
 	"github.com/larder-dev/larder/internal/facts"
 )
 
-// Resource is a resource that discovery is to list.
+// Resource is an API resource that a Handler lists.
 type Resource struct {
 	schema.GroupVersionResource
-	// ResourceInfo holds the names of the resource. If Kind, Singular or Namespaced is not set, its value is taken from
-	// Options.Server.Discovery.
+	// The default of Kind, Singular and Namespaced is the value in Options.Server.Discovery.
 	entry.ResourceInfo
-	// Verbs are the verbs that clients may use on the resource, such as get, list and watch.
 	Verbs []string
 	// Subresources are the subresources that clients may use, by their full names, such as pods/log.
 	Subresources []metav1.APIResource
 }
 
-// Of returns the resources in a server's discovery whose verbs are known.
 func Of(d *facts.Discovery) (all []Resource) {
 	if d == nil {
 		return nil
@@ -51,7 +48,6 @@ func Of(d *facts.Discovery) (all []Resource) {
 	return all
 }
 
-// group is an API group with the versions in which it is served.
 type group struct {
 	name     string
 	versions []groupVersion // the served versions, the preferred one first
@@ -59,10 +55,9 @@ type group struct {
 
 type groupVersion struct {
 	schema.GroupVersion
-	resources []Resource // the resources of this version, sorted by name
+	resources []Resource // the resources of the group-version, sorted by name
 }
 
-// named returns the resources whose Kind is known, each once, and separately the resources without a Kind.
 func named(resources []Resource, known *facts.Discovery) (all []Resource, omitted []schema.GroupVersionResource) {
 	for _, r := range resources {
 		if listed, ok := known.Resource(r.GroupVersionResource); ok {
@@ -92,8 +87,8 @@ func named(resources []Resource, known *facts.Discovery) (all []Resource, omitte
 	return all, omitted
 }
 
-// merged combines the information of two collections about one resource. The collection b may have been stored without
-// the resource's names.
+// merged combines the descriptions of a resource in two collections. The collection b may have been stored without the
+// resource's names.
 func merged(a, b Resource) Resource {
 	a.Namespaced = a.Namespaced || b.Namespaced
 	if len(a.ShortNames) == 0 {
@@ -111,7 +106,6 @@ func merged(a, b Resource) Resource {
 	return a
 }
 
-// grouped returns the groups of the resources, in the server's order.
 func grouped(resources []Resource, known *facts.Discovery) []group {
 	var all []group
 	for _, r := range resources {

@@ -19,7 +19,6 @@ import (
 
 var reads = []string{"get", "list", "watch"}
 
-// resource returns the description of a resource for a test. gvr is group/version/plural.
 func resource(gvr, kind string, namespaced bool, shortNames ...string) discovery.Resource {
 	parts := strings.Split(gvr, "/")
 	return discovery.Resource{
@@ -30,8 +29,8 @@ func resource(gvr, kind string, namespaced bool, shortNames ...string) discovery
 	}
 }
 
-// mirrored returns the resources of these tests, unsorted: pods of two namespaces, groups that the server does not sort
-// by name, and versions with and without the preferred version of their group.
+// mirrored returns resources for a Handler, unsorted: pods of two namespaces, groups that the server does not sort by
+// name, and versions with and without the preferred version of their group.
 func mirrored() []discovery.Resource {
 	pods := resource("/v1/pods", "Pod", true, "po")
 	pods.Categories = []string{"all"}
@@ -48,7 +47,7 @@ func mirrored() []discovery.Resource {
 	}
 }
 
-// upstream returns the discovery of the mirrored API server. Its order of groups has apps before autoscaling and batch.
+// upstream returns the discovery of an API server that lists the group apps before autoscaling and batch.
 func upstream() *facts.Discovery {
 	group := func(name string, versions ...string) *restmapper.APIGroupResources {
 		g := &restmapper.APIGroupResources{Group: metav1.APIGroup{Name: name},
@@ -69,7 +68,6 @@ func upstream() *facts.Discovery {
 	return d
 }
 
-// serve runs an HTTP server that answers only discovery, and returns its address.
 func serve(t *testing.T, h http.Handler) string {
 	t.Helper()
 	s := httptest.NewServer(h)
@@ -77,8 +75,6 @@ func serve(t *testing.T, h http.Handler) string {
 	return s.URL
 }
 
-// ask sends a GET request for target to h, without a Kubernetes client. header lists names of headers, each followed by
-// its value.
 func ask(t *testing.T, h http.Handler, target string, header ...string) *http.Response {
 	t.Helper()
 	r := httptest.NewRequest(http.MethodGet, target, nil)
@@ -99,7 +95,6 @@ func body(t *testing.T, r *http.Response) string {
 	return string(data)
 }
 
-// schemas returns the OpenAPI documents of three group-versions, one of which is not mirrored.
 func schemas() (map[schema.GroupVersion]string, func(context.Context, schema.GroupVersion) ([]byte, string, error)) {
 	hashes := map[schema.GroupVersion]string{{Version: "v1"}: "HASH1", {Group: "apps", Version: "v1"}: "HASH2",
 		{Group: "policy", Version: "v1"}: "HASH3"}

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestConnections checks that at most 100 connections are open, that a connection ends with its answer, and that a
+// TestConnections checks that at most 100 connections are open, that a connection ends after its answer, and that a
 // probe is answered while any number of connections send no request (issue 37).
 func TestConnections(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -51,9 +51,9 @@ func TestConnections(t *testing.T) {
 		waiting = append(waiting, dial([]string{"", "GET /heal", "POST / HTTP/1.1\r\nHost: l\r\nContent-Length: 5\r\n\r\n"}[i%3]))
 	}
 	get()
-	for i, c := range waiting[:200] { // the server closes these connections: reading stops at the end of each
+	for i, c := range waiting[:200] { // the server closes these connections, so reading each connection ends
 		if _, err := io.Copy(io.Discard, c); err != nil {
-			t.Logf("connection %d: %v", i, err) // a reset ends the connection, too
+			t.Logf("connection %d: %v", i, err) // a reset also ends the connection
 		}
 		c.Close()
 	}

@@ -15,34 +15,29 @@ import (
 )
 
 const (
-	// timeout limits reading a request, and writing the answer to it.
-	timeout = 10 * time.Second
-	// drainTimeout is how long Close lets running answers finish.
+	// timeout limits the time to read a request, and the time to write its answer.
+	timeout      = 10 * time.Second
 	drainTimeout = 2 * time.Second
-	// maxHeader limits the header of a request, in bytes.
-	maxHeader = 16 << 10
-	// maxConnections is the maximum number of open connections. One more closes the oldest, so that a health probe is
-	// always answered.
+	maxHeader    = 16 << 10
+	// maxConnections is the maximum number of open connections. A further connection closes the oldest, so that a health
+	// probe is always answered.
 	maxConnections = 100
 )
 
-// Check is one condition that must hold for a service to be ready.
 type Check struct {
-	Name string
-	// Problem says why the check fails; empty if it passes.
+	Name    string
 	Problem string
 }
 
-// Options say which checks and metrics a Server serves.
 type Options struct {
-	// Ready returns the checks for /readyz. It is called for each request, concurrently, and must not block. Default:
-	// no checks, which means ready.
+	// Ready returns the checks for /readyz. It is called for each request, concurrently, and must not block. Without
+	// Ready, /readyz always answers 200.
 	Ready func() []Check
-	// Metrics is the handler of /metrics. Default: /metrics is not found.
+	// Metrics is the handler of /metrics. Without Metrics, /metrics is not found.
 	Metrics http.Handler
 }
 
-// Server is the HTTP server of the endpoints. Its methods may be called concurrently, except Start and Close.
+// Server serves health and metrics over HTTP. Its methods may be called concurrently, except Start and Close.
 type Server struct {
 	o        Options
 	http     *http.Server
@@ -50,7 +45,6 @@ type Server struct {
 	handlers sync.WaitGroup
 }
 
-// New returns a Server of health and metrics endpoints. It starts nothing.
 func New(o Options) *Server {
 	s := &Server{o: o}
 	mux := http.NewServeMux()
@@ -68,13 +62,13 @@ func New(o Options) *Server {
 	return s
 }
 
-// Start serves the listener until Close. The server owns l from now on.
+// Start serves the listener l until Close, which closes l.
 func (s *Server) Start(l net.Listener) {
 	s.serving.Go(func() { _ = s.http.Serve(l) })
 }
 
-// Close closes the listener, waits up to two seconds for running answers, and closes their connections. It returns when
-// all goroutines of the server have ended.
+// Close waits up to two seconds for running answers, and closes their connections. It returns when all goroutines of
+// the server have ended.
 func (s *Server) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
 	defer cancel()
@@ -87,7 +81,7 @@ func (s *Server) Close() error {
 	return err
 }
 
-// track counts the running handlers, so that Close can wait for them: Close of an http.Server does not.
+// track counts the running handlers, so that Server.Close can wait for them: Close of an http.Server does not wait.
 func (s *Server) track(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.handlers.Add(1)
@@ -120,5 +114,5 @@ func answer(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
-	_, _ = io.WriteString(w, text) // an error means that the client has closed the connection
+	_, _ = io.WriteString(w, text) // a write error means that the client has closed the connection
 }

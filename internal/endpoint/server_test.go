@@ -11,7 +11,6 @@ import (
 	"github.com/larder-dev/larder/metrics"
 )
 
-// start serves the endpoints with options o on loopback. It returns the server and a function that requests a path.
 func start(t *testing.T, o Options) (*Server, func(method, path string) (int, string)) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -73,7 +72,8 @@ func TestEndpoints(t *testing.T) {
 	want("GET", "/metrics", 404, "")
 }
 
-// TestClose checks that Close ends connections that neither send a request nor close, and that it works without Start.
+// TestClose checks that Close ends connections that neither send a request nor close, and that Close works without
+// Start.
 func TestClose(t *testing.T) {
 	if err := New(Options{}).Close(); err != nil {
 		t.Error(err)

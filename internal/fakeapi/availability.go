@@ -10,15 +10,15 @@ import (
 	"github.com/larder-dev/larder/internal/apistatus"
 )
 
-// availability records which of the server's resources and group-versions are not served. All are served by default.
+// availability has the resources and group-versions that the server does not serve.
 type availability struct {
 	mu      sync.Mutex
-	dropped map[schema.GroupVersionResource]bool // resources that SetServed has stopped; guarded by mu
-	away    map[schema.GroupVersion]bool         // group-versions that SetAvailable has made unavailable; guarded by mu
+	dropped map[schema.GroupVersionResource]bool // resources that SetServed has stopped; mu guards dropped and away
+	away    map[schema.GroupVersion]bool         // group-versions that SetAvailable has made unavailable
 }
 
-// SetServed starts or stops serving a resource, as when a CustomResourceDefinition stops serving a version. A resource
-// that is not served is missing from discovery, and requests for it get 404. Its open watches end.
+// SetServed starts or stops serving a resource, as when a CustomResourceDefinition stops serving a version. Stopping a
+// resource removes it from discovery, ends its open watches, and answers requests for it with 404.
 func (s *Server) SetServed(gvr schema.GroupVersionResource, served bool) {
 	s.availability.mu.Lock()
 	if s.availability.dropped == nil {
@@ -31,9 +31,8 @@ func (s *Server) SetServed(gvr schema.GroupVersionResource, served bool) {
 	}
 }
 
-// SetAvailable makes a group-version available or unavailable, as an aggregated API becomes when its server is down.
-// Discovery still lists an unavailable group-version in its group, but all other requests for it get 503. Its open
-// watches end.
+// SetAvailable makes a group-version available or unavailable, like an aggregated API whose server is down. Discovery
+// still lists an unavailable group-version in its group, but all other requests for it get 503. Its open watches end.
 func (s *Server) SetAvailable(gv schema.GroupVersion, available bool) {
 	s.availability.mu.Lock()
 	if s.availability.away == nil {
@@ -60,7 +59,6 @@ func (o *availability) available(gv schema.GroupVersion) bool {
 	return !o.away[gv]
 }
 
-// served returns the resources that are served.
 func (s *Server) served() []*kind {
 	return slices.DeleteFunc(slices.Clone(s.resources), func(k *kind) bool { return !s.serves(k.GroupVersionResource) })
 }

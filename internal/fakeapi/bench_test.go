@@ -50,7 +50,7 @@ func BenchmarkCreate5000(b *testing.B) {
 	}
 }
 
-// BenchmarkUpdateWatched measures the time from an update until its event has arrived at one protobuf watch.
+// BenchmarkUpdateWatched measures the time until a protobuf watch has received the event of an update.
 func BenchmarkUpdateWatched(b *testing.B) {
 	s := New(Options{})
 	if err := s.Start(); err != nil {

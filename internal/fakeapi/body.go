@@ -16,10 +16,9 @@ import (
 	"github.com/larder-dev/larder/internal/apistatus"
 )
 
-// maxBody is the size in bytes of the largest body that kube-apiserver reads.
+// maxBody is kube-apiserver's limit on the size of a request body, in bytes.
 const maxBody = 3 << 20
 
-// serveWrite answers create, update, patch and delete.
 func (s *Server) serveWrite(q *request) error {
 	body, err := io.ReadAll(io.LimitReader(q.r.Body, maxBody+1))
 	if err != nil || len(body) > maxBody {
@@ -59,8 +58,7 @@ func (q *request) answerWrite(code int, o *object, err error) error {
 	return q.writeObject(code, o)
 }
 
-// serveDeleteCollection deletes the matching objects, each with a resourceVersion of its own, and answers with their
-// list.
+// serveDeleteCollection deletes the matching objects, each with its own resourceVersion, and answers with their list.
 func (s *Server) serveDeleteCollection(q *request) error {
 	p, err := s.page(q)
 	if err != nil {
@@ -74,7 +72,6 @@ func (s *Server) serveDeleteCollection(q *request) error {
 	return q.writePage(p)
 }
 
-// decodeBody returns the object that a client sent.
 func (q *request) decodeBody(body []byte) (runtime.Object, error) {
 	if q.kind.custom() {
 		u := &unstructured.Unstructured{}
@@ -85,8 +82,8 @@ func (q *request) decodeBody(body []byte) (runtime.Object, error) {
 	return obj, err
 }
 
-// patched returns old with a JSON merge patch applied. The result has the resourceVersion of old unless the patch sets
-// another one, so a patch without a resourceVersion never conflicts.
+// patched applies a JSON merge patch to old. Without a resourceVersion in the patch, the result has the resourceVersion
+// of old, so the patch never conflicts.
 func (q *request) patched(old *object, patch []byte) (runtime.Object, error) {
 	mediaType, _, _ := mime.ParseMediaType(q.r.Header.Get("Content-Type"))
 	if mediaType != string(types.MergePatchType) {

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 )
 
-// connections are the open connections of a running server.
 type connections struct {
 	mu   sync.Mutex
 	open map[net.Conn]struct{}
@@ -18,7 +17,7 @@ type connections struct {
 
 func newConnections() *connections { return &connections{open: map[net.Conn]struct{}{}} }
 
-// track follows the state of a connection; it is the server's http.Server.ConnState.
+// track is the http.Server's ConnState.
 func (c *connections) track(conn net.Conn, state http.ConnState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -31,8 +30,8 @@ func (c *connections) track(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// hijacked must be called when a handler that has hijacked a connection is done with it, because net/http no longer
-// reports the state of that connection.
+// hijacked must be called when a handler no longer needs a connection that it has hijacked, because net/http does not
+// report later states of that connection.
 func (c *connections) hijacked(conn net.Conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -46,7 +45,7 @@ func (c *connections) doneLocked(conn net.Conn) {
 	}
 }
 
-// countedConn is a connection that counts the bytes sent, for the resource of the current request.
+// countedConn counts the bytes sent, for the resource of the current request.
 type countedConn struct {
 	*net.TCPConn
 	counter atomic.Pointer[atomic.Int64]
@@ -60,13 +59,11 @@ func (c *countedConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// reset closes the connection with RST instead of FIN.
 func (c *countedConn) reset() {
 	_ = c.SetLinger(0)
 	_ = c.Close()
 }
 
-// countedListener is a TCP listener whose connections count the bytes that they send.
 type countedListener struct{ *net.TCPListener }
 
 func (l countedListener) Accept() (net.Conn, error) {

@@ -6,17 +6,17 @@ import (
 	"net/http"
 )
 
-// errCut is the write error that the server's own handlers receive after an injected fault has cut their answer.
+// errCut is the write error of the server's own handlers after an injected fault has cut their answer.
 var errCut = errors.New("the answer was cut by a fault")
 
-// cutBody is a response body that breaks after the number of bytes that an injected fault sets (Fault.AfterBytes).
+// cutBody is a response body that breaks after as many bytes as Fault.AfterBytes says.
 type cutBody struct {
 	q    *request
 	left int
 	done bool
 }
 
-// body returns the writer for the answer's body, which breaks early if an injected fault demands it.
+// body returns the writer for the answer's body, which breaks early if an injected fault says so.
 func (q *request) body() io.Writer {
 	if q.fault == nil || q.fault.AfterBytes == 0 {
 		return q.w

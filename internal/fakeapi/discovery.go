@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// serveDiscovery answers the requests that are not for a resource: discovery, /version and /openapi/v3.
 func (s *Server) serveDiscovery(q *request, parts []string) {
 	w, r := q.w, q.r
 	counter := s.requestLog.request(schema.GroupVersionResource{}, verbDiscovery, r)
@@ -41,7 +40,6 @@ func (s *Server) serveDiscovery(q *request, parts []string) {
 	}
 }
 
-// serveGroup answers a discovery request for a group, or for the resources of a group-version.
 func (s *Server) serveGroup(w http.ResponseWriter, parts []string) {
 	if gv, _, ok := groupVersionOf(parts); ok {
 		if list := s.resourceList(gv); len(list.APIResources) > 0 {
@@ -61,7 +59,6 @@ func (s *Server) serveGroup(w http.ResponseWriter, parts []string) {
 	writeError(w, errNoSuchPath())
 }
 
-// groups returns the API groups except the core group.
 func (s *Server) groups() metav1.APIGroupList {
 	list := metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}}
 	for _, k := range s.served() {
@@ -82,8 +79,8 @@ func (s *Server) groups() metav1.APIGroupList {
 	return list
 }
 
-// resourceList returns the resources of a group-version. Each resource is listed with a status subresource, which is
-// not served: it exists so that tests notice clients that do not skip subresources.
+// resourceList returns the resources of a group-version. Each resource is listed with a status subresource that is not
+// served, so that tests notice clients that do not skip subresources.
 func (s *Server) resourceList(gv schema.GroupVersion) metav1.APIResourceList {
 	list := metav1.APIResourceList{
 		TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: gv.String(),
@@ -105,13 +102,14 @@ func (s *Server) resourceList(gv schema.GroupVersion) metav1.APIResourceList {
 	return list
 }
 
-// openapi has the hashes of the OpenAPI schemas, which clients compare to notice changes.
+// openapi has the hashes of the OpenAPI schemas. Clients compare the hashes to notice changes.
 type openapi struct {
 	mu     sync.Mutex
 	hashes map[schema.GroupVersion]string
 }
 
-// SetOpenAPIHash changes the schema hash of a group-version in the /openapi/v3 index, as a change of the schema would.
+// SetOpenAPIHash changes the hash of a group-version's schema in the /openapi/v3 index, as a change of the schema
+// would.
 func (o *openapi) SetOpenAPIHash(gv schema.GroupVersion, hash string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -130,8 +128,8 @@ func (o *openapi) hashOf(gv schema.GroupVersion) string {
 	return fmt.Sprintf("%064X", len(gv.String()))
 }
 
-// serveOpenAPI answers requests for the /openapi/v3 index, and for its documents, which contain only their
-// group-version and hash.
+// serveOpenAPI answers requests for the /openapi/v3 index and for schemas, which contain only their group-version and
+// hash.
 func (s *Server) serveOpenAPI(w http.ResponseWriter, parts []string) {
 	if len(parts) < 2 || parts[1] != "v3" {
 		writeError(w, errNoSuchPath())

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Fault changes the answer to matching requests; see InjectFault.
+// Fault is a failure that Server.InjectFault causes in the answers to matching requests.
 type Fault struct {
 	// Verb and Resource select the requests; empty matches any. Resource is a plural name such as "pods". Verb is one
 	// of
@@ -20,36 +20,34 @@ type Fault struct {
 	//   - "discovery", any request that is not for a resource.
 	Verb     string
 	Resource string
-	// Times is the number of requests that the fault applies to; 0 means until the function that InjectFault returned is
-	// called.
+	// Times is the number of requests with this fault; 0 means all requests until the function that InjectFault returned
+	// is called.
 	Times int
-	// After is the number of matching requests that are answered normally first: for page 3 of a list After is 2.
+	// After is the number of matching requests that are first answered normally: for page 3 of a list After is 2.
 	After int
-	// Status, if not 0, is answered as an API error with that code and Reason. RetryAfter is in seconds.
+	// Status, if not 0, is the HTTP code of an API error with Reason as the answer. RetryAfter is in seconds.
 	Status     int
 	Reason     string
 	RetryAfter int
 	// InStream sends Status as an ERROR event of a watch, after AfterEvents events. kube-apiserver reports an expired
-	// resourceVersion (410) like this.
+	// resourceVersion (410) in this form.
 	InStream bool
-	// Break, if not empty, ends the request in this way without an answer, or ends a watch after AfterEvents events. With
-	// BreakEOF the answer to a request other than a watch is empty.
+	// Break, if not empty, ends a request without an answer, or ends a watch after AfterEvents events. With BreakEOF the
+	// answer to a request other than a watch is empty.
 	Break       Break
 	AfterEvents int
-	// AfterBytes, if not 0, applies Break after that many bytes of a list's body as sent (compressed or not); BreakEOF
-	// then closes the connection. A body with fewer bytes is sent completely. So the fault resembles a slow connection, on
-	// which only large answers reach a timeout.
+	// AfterBytes, if not 0, applies Break after that many bytes of a list's body as sent (compressed or not). BreakEOF
+	// then closes the connection. A shorter body is sent completely. So the fault resembles a slow connection, on which
+	// only large answers reach a timeout.
 	AfterBytes int
-	// Unsorted shuffles a list's items. SwallowEvents drops the events of a watch silently after the first AfterEvents,
-	// but still sends bookmarks.
+	// Unsorted shuffles a list's items. SwallowEvents silently drops the events of a watch after the first AfterEvents,
+	// but not its bookmarks.
 	Unsorted      bool
 	SwallowEvents bool
 }
 
-// Break is a way to end the answer to a request.
 type Break string
 
-// Ways to end the answer to a request.
 const (
 	// BreakEOF ends the stream properly.
 	BreakEOF Break = "EOF"
@@ -59,20 +57,20 @@ const (
 	BreakHang Break = "Hang"
 )
 
-// faults are the injected faults of a server.
 type faults struct {
 	mu   sync.Mutex
-	list []*activeFault // injected faults, oldest first; guarded by mu
+	list []*activeFault // injected faults, oldest first; mu guards list
 }
 
 type activeFault struct {
 	Fault
-	// left is how many more requests the fault applies to; negative means no limit. skip is how many requests are answered
-	// normally before that. Guarded by faults.mu.
+	// left is the number of further requests with this fault; a negative number means no limit. skip is the number of
+	// requests that are answered normally before. faults.mu guards left and skip.
 	left, skip int
 }
 
-// InjectFault adds a fault; the returned function removes it. If several faults match a request, the oldest applies.
+// InjectFault adds a fault; the returned function removes the fault. If several faults match a request, the oldest
+// applies.
 func (fs *faults) InjectFault(f Fault) (clear func()) {
 	active := &activeFault{Fault: f, left: f.Times, skip: f.After}
 	if f.Times == 0 {
@@ -88,8 +86,8 @@ func (fs *faults) InjectFault(f Fault) (clear func()) {
 	}
 }
 
-// take returns the oldest fault that applies to a request, or nil. It reduces the remaining Times of that fault, and
-// the remaining After of older faults that match.
+// take returns the oldest fault that applies to a request, or nil. It decrements Times of that fault, and After of
+// older faults that match.
 func (fs *faults) take(verb, resource string) *activeFault {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -109,7 +107,7 @@ func (fs *faults) take(verb, resource string) *activeFault {
 	return nil
 }
 
-// answer sends the answer that the fault demands. It returns false if the server must answer the request itself.
+// answer sends the answer of the injected fault. It returns false if the server must answer the request itself.
 func (f *activeFault) answer(q *request) bool {
 	switch {
 	case q.verb == verbWatch && f.InStream:
@@ -142,7 +140,7 @@ func (f *activeFault) status() error {
 	return &apierrors.StatusError{ErrStatus: status}
 }
 
-// end breaks an answer in the given way. BreakEOF needs no action, because the return of the handler ends the answer.
+// end breaks an answer. BreakEOF needs no action, because the return of the handler ends the answer.
 func (q *request) end(how Break) {
 	switch how {
 	case BreakReset:

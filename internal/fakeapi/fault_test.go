@@ -54,7 +54,6 @@ func TestStatusFault(t *testing.T) {
 	}
 }
 
-// stream reads a raw watch to its end and returns the number of events and the error at the end.
 func stream(t *testing.T, s *Server, query string) (events int, err error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(testContext(t))
@@ -91,14 +90,14 @@ func TestStreamFaults(t *testing.T) {
 		c.f.Verb, c.f.Times = "watch", 1
 		s.InjectFault(c.f)
 		events, err := stream(t, s, "&resourceVersion=1002&timeoutSeconds=1")
-		// After a reset of the connection the kernel may discard received data, so the client may have fewer events.
+		// After a reset the kernel may discard received data, so the client may have fewer events.
 		if events != c.events && c.f.Break != BreakReset || !errors.Is(err, c.err) {
 			t.Errorf("%s: %d events, then %v", c.name, events, err)
 		}
 	}
 }
 
-// TestCutBody checks that a fault with AfterBytes cuts the answer to a large list, and not a shorter answer.
+// TestCutBody checks that a fault with AfterBytes cuts the answer to a large list, but no shorter answer.
 func TestCutBody(t *testing.T) {
 	s := start(t, Options{})
 	load(t, s, 2000)
@@ -165,7 +164,6 @@ func TestHang(t *testing.T) {
 	if err := <-result; !errors.Is(err, context.Canceled) {
 		t.Errorf("the hanging list ended with %v", err)
 	}
-	// Stop must end the answers that hang because of a fault.
 	s.Stop()
 	if e, ok := <-w.ResultChan(); ok && e.Type != watch.Error {
 		t.Errorf("%s instead of the end", describeEvent(e))

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// noWatchList makes a client-go reflector begin with a list instead of a watch that sends the initial events.
+// noWatchList makes a client-go reflector list, instead of requesting the initial events with its watch.
 type noWatchList struct{}
 
 func (noWatchList) IsWatchListSemanticsUnSupported() bool { return true }
@@ -31,7 +31,7 @@ func podListWatch(client kubernetes.Interface, traits any) cache.ListerWatcher {
 	}, traits)
 }
 
-// TestInformer checks that client-go's own informer syncs, receives events, and survives the faults of API servers.
+// TestInformer checks that client-go's own informer survives the faults of API servers.
 func TestInformer(t *testing.T) {
 	for name, c := range map[string]struct {
 		traits func(kubernetes.Interface) any

@@ -11,24 +11,22 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Resource is one resource that the server serves.
 type Resource struct {
 	schema.GroupVersionResource
 	Kind       string
 	Singular   string
 	ShortNames []string
 	Namespaced bool
-	// Categories are the resource's categories in discovery, such as all.
 	Categories []string
-	// AsWritten serves objects with exactly the metadata that was written, apart from UID and resourceVersion, even if it
-	// does not fit ObjectMeta. Requests for metadata are answered with whole objects, as some aggregated APIs do.
+	// AsWritten serves objects with exactly the metadata that was written, apart from UID and resourceVersion, even if
+	// that metadata does not fit ObjectMeta. Requests for metadata are answered with whole objects, as some aggregated
+	// APIs do.
 	AsWritten bool
 }
 
-// kind is a resource with its Go type. Immutable.
 type kind struct {
 	Resource
-	// typ is the Go struct of a built-in resource; nil for a custom one.
+	// typ is the Go struct of a built-in resource; nil for a custom resource.
 	typ reflect.Type
 }
 
@@ -80,7 +78,6 @@ func (k *kind) custom() bool { return k.typ == nil }
 
 func (k *kind) gvk() schema.GroupVersionKind { return k.GroupVersion().WithKind(k.Kind) }
 
-// key returns an object's key; lists are sorted by it.
 func (k *kind) key(namespace, name string) string {
 	if k.Namespaced {
 		return namespace + "/" + name

@@ -20,15 +20,14 @@ import (
 // gzipThreshold is the body size in bytes above which kube-apiserver compresses.
 const gzipThreshold = 128 << 10
 
-// inconsistentRV in a continue token requests the rest of a list at the newest resourceVersion.
+// inconsistentRV is the resourceVersion of a continue token that requests the rest of a list in its newest state.
 const inconsistentRV = -1
 
-// continueToken is the position of the next page, in kube-apiserver's format.
+// continueToken is the content of a continue token, in kube-apiserver's format.
 type continueToken struct {
 	Version string `json:"v"`
 	RV      int64  `json:"rv"`
-	// Start is the lowest key that the next page may have.
-	Start string `json:"start"`
+	Start   string `json:"start"`
 }
 
 func (c continueToken) encode() string {
@@ -50,7 +49,6 @@ func decodeToken(s string) (continueToken, error) {
 	return c, nil
 }
 
-// page is the answer to a list request: the objects, the resourceVersion and the continue token.
 type page struct {
 	objects []*object
 	meta    metav1.ListMeta
@@ -69,15 +67,14 @@ func (s *Server) serveList(q *request) error {
 	return q.writePage(p)
 }
 
-// page returns the objects that answer one list request.
 func (s *storage) page(q *request) (page, error) {
 	state, rv, start, err := s.listState(q)
 	if err != nil {
 		return page{}, err
 	}
 	if q.namespace != "" {
-		// Keys begin with the namespace and "/". "0" is the character after "/", so the keys of the namespace are between the
-		// two.
+		// Keys begin with the namespace and "/". "0" is the character after "/", so the keys of the namespace are from
+		// namespace+"/" to namespace+"0".
 		state = state[search(state, q.namespace+"/"):search(state, q.namespace+"0")]
 	}
 	first := search(state, start)
@@ -115,7 +112,6 @@ func (q *request) count(objects []*object) *int64 {
 	return &n
 }
 
-// listState returns the state to list, its resourceVersion, and the lowest requested key.
 func (s *storage) listState(q *request) (state []*object, rv uint64, start string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,7 +149,6 @@ func (s *storage) listState(q *request) (state []*object, rv uint64, start strin
 	return t.at(exact), exact, start, nil
 }
 
-// oldestLocked returns the oldest resourceVersion from which the history is complete.
 func (s *storage) oldestLocked(t *table) uint64 { return max(s.compacted, t.trimmed) }
 
 func (q *request) writePage(p page) error {
@@ -179,7 +174,8 @@ func (q *request) writePage(p page) error {
 		out = zip
 	}
 	q.w.WriteHeader(http.StatusOK)
-	// An error means that the client has closed the connection. The answer has begun, so the error cannot be reported.
+	// An error means that the client has closed the connection. The answer has begun, so the server cannot report the
+	// error.
 	if q.repr.protobuf() {
 		_ = q.writeProtobufList(out, p.meta, items)
 	} else {
@@ -188,7 +184,6 @@ func (q *request) writePage(p page) error {
 	return nil
 }
 
-// listKind returns the type of a list in the request's representation.
 func (q *request) listKind() (apiVersion, kindName string) {
 	apiVersion, kindName = q.repr.typeMeta(q.kind)
 	return apiVersion, kindName + "List"

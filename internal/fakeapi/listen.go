@@ -24,7 +24,7 @@ const (
 	againPause = 100 * time.Millisecond
 )
 
-// Start listens on a loopback port, the same one after Stop, and returns when requests are served.
+// Start listens on a loopback port, after Stop on the previous port, and returns when requests are served.
 func (s *Server) Start() error {
 	if s.http != nil {
 		return errors.New("the embedded API server runs already")
@@ -64,8 +64,8 @@ func (s *Server) listen() (*net.TCPListener, error) {
 	return listener, err
 }
 
-// listenAgain listens on the port that the server had before Stop. If another process has taken it meanwhile,
-// listenAgain retries: that is most likely another embedded server, which runs only briefly.
+// listenAgain listens on the port that the server had before Stop, and retries if another process has taken that port:
+// most likely another embedded server has taken it, which runs only briefly.
 func listenAgain(port int) (listener *net.TCPListener, err error) {
 	for range againTries {
 		if listener, err = listenOn(port); !errors.Is(err, syscall.EADDRINUSE) {
@@ -84,8 +84,7 @@ func listenOn(port int) (*net.TCPListener, error) {
 	return listener.(*net.TCPListener), nil
 }
 
-// Stop closes the listener and every connection and waits for all goroutines. The objects are kept. Connections are
-// refused until Start.
+// Stop closes the listener and every connection, and waits for all goroutines. The objects are kept.
 func (s *Server) Stop() {
 	if s.http == nil {
 		return

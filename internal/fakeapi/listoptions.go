@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/sharding"
 )
 
-// Names of fields that field selectors may use.
 const (
 	fieldName      = "metadata.name"
 	fieldNamespace = "metadata.namespace"
@@ -23,23 +22,22 @@ const (
 	fieldPhase     = "status.phase"
 )
 
-// listOptions are the query parameters of list and watch.
 type listOptions struct {
 	internalversion.ListOptions
 	labels labels.Selector
 	fields fields.Selector
-	// shard is nil if there is no shard selector, or the server ignores it.
-	shard sharding.Selector
-	// rv is the requested resourceVersion; 0 if there is none, or it is "0".
+	shard  sharding.Selector
+	// rv is the requested resourceVersion. It is 0 if none was requested, or "0".
 	rv uint64
 }
 
-// gates are the feature gates of kube-apiserver that list options depend on.
+// gates are the feature gates of kube-apiserver that change how a server reads list options.
 type gates struct {
 	watchList, sharding bool
 }
 
-// parseListOptions returns the options of a query. It refuses the same options as kube-apiserver, with the same texts.
+// parseListOptions returns the list options in a query. It refuses the same options as kube-apiserver, with the same
+// texts.
 func parseListOptions(query url.Values, k *kind, on gates) (listOptions, error) {
 	o := listOptions{labels: labels.Everything(), fields: fields.Everything()}
 	if err := scheme.ParameterCodec.DecodeParameters(query, metav1.SchemeGroupVersion, &o.ListOptions); err != nil {
@@ -74,7 +72,6 @@ func parseListOptions(query url.Values, k *kind, on gates) (listOptions, error) 
 	return o, err
 }
 
-// checkFields fails if the selector has a field that the kind does not support.
 func (k *kind) checkFields(selector fields.Selector) error {
 	for _, r := range selector.Requirements() {
 		switch {
@@ -88,7 +85,7 @@ func (k *kind) checkFields(selector fields.Selector) error {
 	return nil
 }
 
-// selects reports whether the object, which may be nil, matches the request's namespace and selectors.
+// selects reports whether an object matches the request's namespace and selectors. A nil object never matches.
 func (q *request) selects(o *object) bool {
 	switch {
 	case o == nil:
@@ -99,5 +96,4 @@ func (q *request) selects(o *object) bool {
 	return q.options.labels.Matches(o.labels) && q.options.fields.Matches(o) && q.options.inShard(o)
 }
 
-// selectsAll reports whether the request has neither label, field nor shard selectors.
 func (o listOptions) selectsAll() bool { return o.labels.Empty() && o.fields.Empty() && o.shard == nil }

@@ -24,7 +24,6 @@ var (
 	configMapsGVR = corev1.SchemeGroupVersion.WithResource("configmaps")
 )
 
-// start returns a running server that ends with the test.
 func start(t *testing.T, o Options) *Server {
 	t.Helper()
 	s := New(o)
@@ -43,12 +42,11 @@ func testContext(t *testing.T) context.Context {
 	return ctx
 }
 
-// typed returns a client that uses the given content type.
 func typed(t *testing.T, s *Server, contentType string) *kubernetes.Clientset {
 	t.Helper()
 	config := rest.CopyConfig(s.Config())
 	config.ContentType, config.AcceptContentTypes = contentType, contentType
-	// a separate HTTP client, whose connections end with the test
+	// The client has its own HTTP client, whose connections end with the test.
 	httpClient, err := rest.HTTPClientFor(config)
 	must(t, err)
 	t.Cleanup(httpClient.CloseIdleConnections)
@@ -72,7 +70,6 @@ func pod(namespace, name string, labels map[string]string) *corev1.Pod {
 	}
 }
 
-// load creates n pods in the namespace default, pod-00000 and so on.
 func load(t *testing.T, s *Server, n int) {
 	t.Helper()
 	for i := range n {
@@ -85,7 +82,6 @@ func newConfigMap(namespace, name string) *corev1.ConfigMap {
 		Data: map[string]string{"a": "b"}}
 }
 
-// get sends a GET and returns the answer without decompressing it.
 func get(t *testing.T, s *Server, path string, header http.Header) (*http.Response, []byte) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(testContext(t), http.MethodGet, s.Config().Host+path, nil)
@@ -101,7 +97,7 @@ func get(t *testing.T, s *Server, path string, header http.Header) (*http.Respon
 	return response, body
 }
 
-// waitWatches waits until at least n watches of pods are open; if n is 0, until none is open.
+// waitWatches waits until at least n watches of pods are open. If n is 0, it waits until no watch is open.
 func waitWatches(t *testing.T, s *Server, n int) {
 	t.Helper()
 	must(t, wait.PollUntilContextCancel(testContext(t), time.Millisecond, true, func(context.Context) (bool, error) {

@@ -10,7 +10,6 @@ import (
 	"github.com/larder-dev/larder/internal/apistatus"
 )
 
-// negotiate returns the first representation of an Accept header that the server supports.
 func negotiate(accept string, k *kind) (representation, error) {
 	if accept == "" {
 		return asJSON, nil
@@ -62,7 +61,6 @@ func (r representation) contentType() string {
 	return contentJSON
 }
 
-// streamType returns the Content-Type of a watch.
 func (r representation) streamType() string {
 	if r.protobuf() {
 		return contentProtobuf + ";stream=watch"

@@ -19,7 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// object is an API object at one resourceVersion. Immutable.
+// object is an API object at one resourceVersion. It is immutable.
 type object struct {
 	kind            *kind
 	key             string
@@ -29,26 +29,24 @@ type object struct {
 	labels          labels.Set
 	// nodeName and phase are the selectable fields of pods.
 	nodeName, phase string
-	// raw is the encoding from which all others are derived: protobuf without its envelope for built-in kinds, JSON for
-	// custom ones.
+	// raw is the original encoding: protobuf without its envelope for built-in kinds, JSON for custom ones.
 	raw []byte
-	// derived caches the other representations once they have been requested.
+	// derived caches the other encodings, made when they are first requested.
 	derived [representations]atomic.Pointer[[]byte]
 }
 
-// marshaler is implemented by the generated code of every built-in type.
+// marshaler is the interface of the generated protobuf code of built-in types.
 type marshaler interface {
 	runtime.Object
 	Marshal() ([]byte, error)
 	Unmarshal(data []byte) error
 }
 
-// stamp has the metadata that the server sets when an object is written.
+// stamp is the metadata that the server sets when it writes an object.
 type stamp struct {
-	rv      uint64
-	uid     types.UID
-	created metav1.Time // creationTimestamp to set; zero keeps the object's own
-	// namespace, if not empty, replaces the object's namespace.
+	rv        uint64
+	uid       types.UID
+	created   metav1.Time // creationTimestamp to set; zero keeps the object's own
 	namespace string
 }
 
@@ -63,8 +61,7 @@ func (st stamp) apply(m metav1.Object) {
 	}
 }
 
-// newObject encodes obj with the metadata of the stamp. It does not modify obj, and keeps none of its memory except
-// strings.
+// newObject encodes obj with the metadata of the stamp. It does not modify obj, and shares only strings with obj.
 func newObject(k *kind, obj runtime.Object, st stamp) (*object, error) {
 	if k.custom() {
 		return newCustomObject(k, obj, st)
@@ -112,7 +109,6 @@ func newCustomObject(k *kind, obj runtime.Object, st stamp) (*object, error) {
 	return o, nil
 }
 
-// describe returns an object with the given metadata and no encoding yet.
 func describe(k *kind, m metav1.Object, rv uint64) *object {
 	o := &object{
 		kind: k, namespace: m.GetNamespace(), name: m.GetName(), uid: m.GetUID(), rv: rv,
@@ -124,10 +120,8 @@ func describe(k *kind, m metav1.Object, rv uint64) *object {
 
 var _ fields.Fields = (*object)(nil)
 
-// Has implements fields.Fields, the interface on which field selectors are evaluated.
 func (o *object) Has(string) bool { return true }
 
-// Get returns the value of a field that may be used in a field selector.
 func (o *object) Get(field string) string {
 	switch field {
 	case fieldName:
@@ -175,7 +169,6 @@ func toContent(obj runtime.Object) (map[string]any, error) {
 	return content, nil
 }
 
-// decode returns the object as a new struct of its kind; unstructured for custom kinds.
 func (o *object) decode() (runtime.Object, error) {
 	if o.kind.custom() {
 		u := &unstructured.Unstructured{}
@@ -188,7 +181,6 @@ func (o *object) decode() (runtime.Object, error) {
 	return typed, typed.Unmarshal(o.raw)
 }
 
-// unstructured returns the object as a client that requests JSON receives it.
 func (o *object) unstructured() (*unstructured.Unstructured, error) {
 	body, err := o.standalone(asJSON)
 	if err != nil {
@@ -198,8 +190,8 @@ func (o *object) unstructured() (*unstructured.Unstructured, error) {
 	return u, u.UnmarshalJSON(body)
 }
 
-// at returns the same object with another resourceVersion. A watch reports a deletion as the last state of the object
-// at the resourceVersion of the deletion.
+// at returns the object with another resourceVersion. A watch reports a deletion as the object's last state at the
+// resourceVersion of the deletion.
 func (o *object) at(rv uint64) (*object, error) {
 	obj, err := o.decode()
 	if err != nil {

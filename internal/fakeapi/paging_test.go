@@ -32,7 +32,7 @@ func TestPagesAreOneState(t *testing.T) {
 			if left > 0 && (list.RemainingItemCount == nil || *list.RemainingItemCount != left) {
 				t.Errorf("page %d says that %v remain, not %d", page, list.RemainingItemCount, left)
 			}
-			// A later page must show the state of the first page, not these writes.
+			// A later page must show the state at the first page, without these writes.
 			must(t, s.Delete(podsGVR, "default", fmt.Sprintf("pod-%05d", 9-page)))
 			must(t, s.Load(podsGVR, pod("default", fmt.Sprintf("pod-00005-%d", page), nil)))
 			_, err = s.Update(podsGVR, pod("default", fmt.Sprintf("pod-%05d", 6-page), map[string]string{"changed": "yes"}))

@@ -15,7 +15,6 @@ const protobufMagic = "k8s\x00"
 
 const wireBytes = 2
 
-// appendField appends a length-delimited protobuf field to dst.
 func appendField(dst []byte, field int, value []byte) []byte {
 	dst = appendFieldHeader(dst, field, len(value))
 	return append(dst, value...)
@@ -26,7 +25,7 @@ func appendFieldHeader(dst []byte, field, length int) []byte {
 	return binary.AppendUvarint(dst, uint64(length))
 }
 
-// appendEnvelope appends the encoded object raw as a runtime.Unknown message, after the magic number.
+// appendEnvelope appends the encoded object raw as a runtime.Unknown message, after protobufMagic.
 func appendEnvelope(dst []byte, apiVersion, kindName string, raw []byte) []byte {
 	dst = appendEnvelopeHeader(dst, apiVersion, kindName, len(raw))
 	return append(dst, raw...)
@@ -41,7 +40,7 @@ func appendEnvelopeHeader(dst []byte, apiVersion, kindName string, length int) [
 	return appendFieldHeader(dst, 2, length)
 }
 
-// appendWatchFrame appends a metav1.WatchEvent, preceded by its length.
+// appendWatchFrame appends a metav1.WatchEvent, preceded by the event's length.
 func appendWatchFrame(dst []byte, eventType string, object []byte) []byte {
 	event := metav1.WatchEvent{Type: eventType, Object: runtime.RawExtension{Raw: object}}
 	// Marshalling a struct of a string and bytes cannot fail.

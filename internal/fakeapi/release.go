@@ -11,15 +11,14 @@ import (
 // defaultVersion is the gitVersion in /version unless SetVersion was called.
 const defaultVersion = "v1.36.3+embedded"
 
-// release is the Kubernetes version that the server reports.
 type release struct {
 	mu         sync.Mutex
-	gitVersion string // as set by SetVersion, or empty; guarded by mu
+	gitVersion string // the gitVersion of SetVersion, or empty; mu guards gitVersion
 }
 
 // SetVersion sets the gitVersion in /version, such as "v1.33.4". Watches refuse sendInitialEvents if the feature gate
-// WatchList is off by default in that version. It has no other effect. A version that cannot be parsed is reported
-// unchanged, and supports sendInitialEvents.
+// WatchList is off by default in that version. SetVersion has no other effect. A version that cannot be parsed is
+// reported unchanged, and supports sendInitialEvents.
 func (r *release) SetVersion(gitVersion string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -35,7 +34,6 @@ func (r *release) current() string {
 	return r.gitVersion
 }
 
-// info returns the answer to a request for /version.
 func (r *release) info() version.Info {
 	info := version.Info{GitVersion: r.current(), Platform: "embedded"}
 	if v, err := utilversion.ParseGeneric(info.GitVersion); err == nil {

@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// TestVersions checks the answer to /version, and whether a server of that version accepts sendInitialEvents.
 func TestVersions(t *testing.T) {
 	s := start(t, Options{})
 	client := typed(t, s, runtime.ContentTypeJSON)

@@ -7,7 +7,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// representation is the encoding of objects in an answer.
 type representation int
 
 const (
@@ -28,7 +27,6 @@ func (r representation) protobuf() bool { return r == asProtobuf || r == asMetad
 
 func (r representation) metadata() bool { return r == asMetadataJSON || r == asMetadataProtobuf }
 
-// typeMeta returns the apiVersion and kind of objects of k in this representation.
 func (r representation) typeMeta(k *kind) (apiVersion, kindName string) {
 	if r.metadata() {
 		return metav1.SchemeGroupVersion.String(), partialKind
@@ -36,7 +34,7 @@ func (r representation) typeMeta(k *kind) (apiVersion, kindName string) {
 	return k.GroupVersion().String(), k.Kind
 }
 
-// item returns the object's encoding inside a list. The result is shared and must not be modified.
+// item returns an object's encoding inside a list. The result is shared and must not be modified.
 func (o *object) item(r representation) ([]byte, error) {
 	if (r == asProtobuf) != o.kind.custom() && (r == asJSON || r == asProtobuf) {
 		return o.raw, nil
@@ -74,7 +72,6 @@ func (o *object) derive(r representation) ([]byte, error) {
 	return nil, fmt.Errorf("%s has no protobuf form", o.kind.Kind)
 }
 
-// partial returns the object's metadata as a PartialObjectMetadata.
 func (o *object) partial() (*metav1.PartialObjectMetadata, error) {
 	p := &metav1.PartialObjectMetadata{}
 	if o.kind.custom() {
@@ -84,12 +81,12 @@ func (o *object) partial() (*metav1.PartialObjectMetadata, error) {
 		p.TypeMeta = metav1.TypeMeta{}
 		return p, nil
 	}
-	// In protobuf, every built-in type has its metadata in the same field as PartialObjectMetadata. Unmarshal skips the
-	// rest.
+	// In protobuf, every built-in type has its metadata in the same field as PartialObjectMetadata. Unmarshal skips all
+	// other fields.
 	return p, p.Unmarshal(o.raw)
 }
 
-// standalone returns the object's encoding as the body of a get or inside a watch event.
+// standalone returns an object's encoding as the body of a get or inside a watch event.
 func (o *object) standalone(r representation) ([]byte, error) {
 	body, err := o.item(r)
 	if err != nil {
@@ -107,7 +104,6 @@ func (o *object) standalone(r representation) ([]byte, error) {
 	return body, nil
 }
 
-// bookmark returns an encoded object that has only the metadata of a bookmark.
 func (k *kind) bookmark(r representation, rv uint64, initialEventsEnd bool) ([]byte, error) {
 	empty := metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{ResourceVersion: formatRV(rv)}}
 	if initialEventsEnd {

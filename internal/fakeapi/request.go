@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// request is a parsed request for a resource.
 type request struct {
 	w http.ResponseWriter
 	r *http.Request
@@ -22,7 +21,7 @@ type request struct {
 
 	fault    *activeFault
 	stopping <-chan struct{}
-	// hijacked is true once the handler has taken the connection from net/http.
+	// hijacked is true if the handler has taken the connection from net/http.
 	hijacked bool
 }
 
@@ -66,8 +65,8 @@ func (s *Server) handler(stopping <-chan struct{}, conns *connections) http.Hand
 	})
 }
 
-// countRefused counts a request that could not be parsed. It is counted for its resource and verb, or as discovery if
-// they are not known.
+// countRefused counts a request that could not be parsed, for its resource and verb. If these are unknown, it counts
+// the request as discovery.
 func (s *Server) countRefused(q *request) {
 	if q.kind == nil || q.verb == "" {
 		s.requestLog.request(schema.GroupVersionResource{}, verbDiscovery, q.r)
@@ -76,7 +75,6 @@ func (s *Server) countRefused(q *request) {
 	s.requestLog.request(q.kind.GroupVersionResource, q.verb, q.r)
 }
 
-// groupVersionOf splits a path into the group-version and the remaining parts.
 func groupVersionOf(parts []string) (gv schema.GroupVersion, rest []string, ok bool) {
 	switch {
 	case len(parts) >= 2 && parts[0] == "api":
@@ -87,7 +85,6 @@ func groupVersionOf(parts []string) (gv schema.GroupVersion, rest []string, ok b
 	return gv, nil, false
 }
 
-// parse sets the fields of q that depend on the request's path, method and query.
 func (s *Server) parse(q *request, gv schema.GroupVersion, rest []string) error {
 	if rest[0] == "namespaces" && len(rest) > 2 && s.kinds[gv.WithResource(rest[2])] != nil {
 		q.namespace, rest = rest[1], rest[2:]

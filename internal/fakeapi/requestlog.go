@@ -15,30 +15,26 @@ type Counts struct {
 	// Lists is the number of list pages. Lists with limit=1 (Probes) and lists with a timeout (Compares) are counted
 	// separately.
 	Lists, Probes, Compares, Watches, Gets, Discovery, Writes int
-	// ListedObjects is the number of listed objects, SentEvents the number of sent events, without bookmarks and
-	// errors.
-	ListedObjects, SentEvents int
-	// BytesSent is the number of bytes sent, including headers.
-	BytesSent int64
+	ListedObjects, SentEvents                                 int
+	BytesSent                                                 int64
 }
 
-// requestLog records the requests and the sizes of their answers.
 type requestLog struct {
 	mu     sync.Mutex // mu guards all fields below
 	byKind map[schema.GroupVersionResource]*counter
 	log    []Request
 }
 
-// counter holds the counts of one resource. Discovery, and requests for unknown resources, are counted under the empty
-// resource.
+// counter holds the counts of one resource. The empty resource has the counts of discovery, and of requests for unknown
+// resources.
 type counter struct {
 	counts Counts
 	bytes  *atomic.Int64
 }
 
-// Counts returns the counters of one resource; of all resources if gvr is empty. A list with limit=1 and no continue
-// token is a probe. A list with a timeout is a compare: only an informer's comparison by metadata at a start has one
-// (informer.Options.ListMetadata).
+// Counts returns the counts of one resource, or of all resources if gvr is empty. A list with limit=1 and no continue
+// token is a probe. A list with a timeout is a compare: only an informer's comparison by metadata at a start has a
+// timeout (informer.Options.ListMetadata).
 func (l *requestLog) Counts(gvr schema.GroupVersionResource) Counts {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -64,11 +60,10 @@ func (a *Counts) add(b Counts) {
 	a.SentEvents += b.SentEvents
 }
 
-// ResetCounts sets every counter to zero, and clears the request log.
 func (l *requestLog) ResetCounts() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	// The counters stay in the map, since open connections hold pointers to their byte counts.
+	// The counters stay in the map, because open connections hold pointers to their byte counts.
 	for _, one := range l.byKind {
 		one.counts = Counts{}
 		one.bytes.Store(0)
@@ -76,22 +71,19 @@ func (l *requestLog) ResetCounts() {
 	l.log = nil
 }
 
-// maxRequests is the number of requests at which the older half is dropped from the request log.
+// maxRequests is the length of the request log at which the older half is dropped.
 const maxRequests = 100_000
 
-// Request is an entry of the request log.
 type Request struct {
 	// Verb is a verb of Fault, "deletecollection" or "discovery". Resource is empty for discovery.
 	Verb, Resource string
-	// Path and Query are from the request's URL.
-	Path  string
-	Query url.Values
-	// UserAgent is the request's User-Agent header.
-	UserAgent string
+	Path           string
+	Query          url.Values
+	UserAgent      string
 }
 
-// Requests returns a line per request served since ResetCounts: verb, path and query. If there were more than 100,000,
-// it returns the newest 50,000 to 100,000.
+// Requests returns a line per request served since ResetCounts: verb, path and query. Of more than 100,000 requests,
+// only the newest 50,000 to 100,000 are kept.
 func (l *requestLog) Requests() []string {
 	var lines []string
 	for _, r := range l.Log() {
@@ -104,7 +96,7 @@ func (l *requestLog) Requests() []string {
 	return lines
 }
 
-// Log returns the same requests as Requests, as structs.
+// Log returns the requests of Requests as structs.
 func (l *requestLog) Log() []Request {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -123,7 +115,7 @@ func (l *requestLog) ofLocked(gvr schema.GroupVersionResource) *counter {
 	return one
 }
 
-// request counts a request, and returns the counter to which the bytes of its answer are added.
+// request counts a request, and returns the counter for the bytes of its answer.
 func (l *requestLog) request(gvr schema.GroupVersionResource, verb string, r *http.Request) *atomic.Int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -10,22 +10,21 @@ const (
 	defaultHistory = 200_000
 )
 
-// Options are the options of New. The zero value works.
 type Options struct {
-	// Resources are served in addition to pods, configmaps, secrets, nodes, namespaces and deployments: custom
-	// resources, JSON only.
+	// Resources are custom resources to serve besides pods, configmaps, secrets, nodes, namespaces and deployments. They
+	// are served in JSON only.
 	Resources []Resource
 	// StartRV is the resourceVersion of the first write. Default 1000. The first writes create the namespaces default
 	// and kube-system.
 	StartRV uint64
 	// History is the number of events of each resource that are kept for watches. Default 200,000.
 	History int
-	// Sharding enables shard selectors (kube-apiserver's feature gate ShardedListAndWatch). Without it they are
+	// Sharding enables shard selectors (kube-apiserver's feature gate ShardedListAndWatch). Without Sharding they are
 	// ignored, as in kube-apiserver by default.
 	Sharding bool
 }
 
-// Server is an API server: objects, history, faults and request log. Start serves it.
+// Server is an API server of objects in memory. Start serves it over HTTP.
 type Server struct {
 	*storage
 	requestLog
@@ -36,7 +35,7 @@ type Server struct {
 	resources []*kind
 	sharding  bool
 
-	// The fields below belong to the listener; only Start and Stop change them.
+	// Only Start and Stop change the fields below.
 	port     int
 	http     *http.Server
 	serving  sync.WaitGroup
@@ -44,7 +43,6 @@ type Server struct {
 	stopping chan struct{}
 }
 
-// New returns a server that does not listen yet.
 func New(o Options) *Server {
 	if o.StartRV == 0 {
 		o.StartRV = defaultStartRV

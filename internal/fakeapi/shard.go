@@ -35,7 +35,6 @@ func parseShardSelector(s string) (sharding.Selector, error) {
 	return sharding.NewSelector(ranges...), nil
 }
 
-// inShard reports whether the object is in the requested shard.
 func (o listOptions) inShard(obj *object) bool {
 	if o.shard == nil {
 		return true
@@ -45,7 +44,7 @@ func (o listOptions) inShard(obj *object) bool {
 	return ours && err == nil
 }
 
-// shardInfo returns the ShardInfo of a list. As in kube-apiserver 1.36 lists of custom resources and of metadata have
+// shardInfo returns the ShardInfo of a list. As in kube-apiserver 1.36, lists of custom resources and of metadata have
 // none.
 func (q *request) shardInfo() *metav1.ShardInfo {
 	if q.options.shard == nil || q.kind.custom() || q.repr.metadata() {

@@ -14,7 +14,6 @@ import (
 	v1 "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
-// shards has the selectors of three shards, the first with two ranges.
 var shards = []string{
 	"shardRange(object.metadata.uid, '0x0000000000000000', '0x3000000000000000') || shardRange(object.metadata.uid, " +
 		"'0xf000000000000000', '0x10000000000000000')",
@@ -22,8 +21,8 @@ var shards = []string{
 	"shardRange(object.metadata.uid,'0x9000000000000000','0xf000000000000000')",
 }
 
-// TestShards checks that lists and watches of the shards are disjoint and cover all objects. Without the feature gate
-// each returns all objects, without an error.
+// TestShards checks that lists and watches of the shards are disjoint and cover all objects. Without the feature gate,
+// every shard has all objects.
 func TestShards(t *testing.T) {
 	for _, contentType := range contentTypes {
 		for _, on := range []bool{true, false} {
@@ -56,7 +55,6 @@ func TestShards(t *testing.T) {
 	}
 }
 
-// listShard lists a shard in pages, and counts in seen how often each object was returned.
 func listShard(t *testing.T, pods v1.PodInterface, shard string, on bool, seen map[string]int) {
 	t.Helper()
 	o := metav1.ListOptions{ShardSelector: shard, Limit: 4}
@@ -79,7 +77,6 @@ func listShard(t *testing.T, pods v1.PodInterface, shard string, on bool, seen m
 	}
 }
 
-// watchShard reads the events of a watch up to a bookmark, and counts them in seen by type and object.
 func watchShard(t *testing.T, s *Server, pods v1.PodInterface, o metav1.ListOptions, seen map[string]int) {
 	t.Helper()
 	ctx := testContext(t)
@@ -98,8 +95,6 @@ func watchShard(t *testing.T, s *Server, pods v1.PodInterface, o metav1.ListOpti
 	waitWatches(t, s, 0)
 }
 
-// TestShardInfo checks that lists of metadata and of custom resources have no ShardInfo, and only objects of their
-// shard.
 func TestShardInfo(t *testing.T) {
 	s := start(t, Options{Sharding: true, Resources: []Resource{widgets}})
 	load(t, s, 20)
@@ -128,8 +123,8 @@ func TestShardInfo(t *testing.T) {
 	}
 }
 
-// TestBadShardSelector checks that invalid selectors are a 500, as with kube-apiserver's strict parser, and are ignored
-// without the feature gate.
+// TestBadShardSelector checks that invalid shard selectors are a 500, as with kube-apiserver's strict parser, and are
+// ignored without the feature gate.
 func TestBadShardSelector(t *testing.T) {
 	for _, on := range []bool{true, false} {
 		s := start(t, Options{Sharding: on})

@@ -7,7 +7,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Snapshot is the whole state of a server at one resourceVersion. Immutable.
 type Snapshot struct {
 	rv, compacted uint64
 	tables        map[schema.GroupVersionResource]tableState
@@ -19,9 +18,8 @@ type tableState struct {
 	trimmed uint64
 }
 
-// Snapshot returns the whole state of the server, like an etcd backup. Restore sets a server back to it: objects,
-// history and the current resourceVersion. Restoring the snapshot of a new server simulates a younger cluster at the
-// same address.
+// Snapshot returns the objects, the history and the resourceVersion of the server, like an etcd backup for Restore.
+// Restoring the snapshot of a new server simulates a younger cluster at the same address.
 func (s *storage) Snapshot() *Snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()

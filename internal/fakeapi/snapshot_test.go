@@ -10,7 +10,7 @@ func TestSnapshotAndRestore(t *testing.T) {
 	s := start(t, Options{})
 	ctx := testContext(t)
 	pods := typed(t, s, contentProtobuf).CoreV1().Pods("")
-	load(t, s, 2) // two pods, at resourceVersions 1002 and 1003
+	load(t, s, 2) // the pods are at resourceVersions 1002 and 1003
 	backup := s.Snapshot()
 	must(t, s.Delete(podsGVR, "default", "pod-00000")) // the delete is at resourceVersion 1004
 	must(t, s.Load(podsGVR, pod("default", "lost", nil)))
@@ -32,17 +32,15 @@ func TestSnapshotAndRestore(t *testing.T) {
 	must(t, err)
 	expect(t, w, "ADDED default/z 1006")
 	w.Stop()
-	// A watch can still start at a resourceVersion from before the backup.
 	w, err = pods.Watch(ctx, metav1.ListOptions{ResourceVersion: "1002"})
 	must(t, err)
 	expect(t, w, "ADDED default/pod-00001 1003", "ADDED default/x 1004")
 	w.Stop()
-	// The backup can be restored twice.
 	must(t, s.Restore(backup))
 	if s.RV() != "1003" || len(s.List(podsGVR)) != 2 {
 		t.Errorf("restored again: %d pods at %s", len(s.List(podsGVR)), s.RV())
 	}
-	// The snapshot of a new server makes this one look like a younger cluster at the same address.
+	// The snapshot of a new server makes the restored server look like a younger cluster at the same address.
 	uid := kubeSystemUID(t, s)
 	must(t, s.Restore(New(Options{}).Snapshot()))
 	if len(s.List(podsGVR)) != 0 || s.RV() != "1001" || kubeSystemUID(t, s) == uid {

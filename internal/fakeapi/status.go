@@ -14,7 +14,6 @@ func errNoSuchPath() error {
 	return apistatus.New(http.StatusNotFound, "the server could not find the requested resource")
 }
 
-// statusBody encodes status in the representation r.
 func statusBody(status metav1.Status, r representation) ([]byte, error) {
 	if !r.protobuf() {
 		return json.Marshal(status)

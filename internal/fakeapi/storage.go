@@ -9,8 +9,7 @@ import (
 
 // storage holds the objects and their history, as etcd and the watch cache do.
 type storage struct {
-	kinds map[schema.GroupVersionResource]*kind
-	// history is the number of events of each resource that are kept.
+	kinds   map[schema.GroupVersionResource]*kind
 	history int
 
 	mu sync.Mutex // mu guards all fields below
@@ -38,19 +37,17 @@ func newStorage(kinds []*kind, startRV uint64, history int) *storage {
 	return s
 }
 
-// createNamespaces writes the namespaces that every cluster has. Their UIDs are random, so the UID of kube-system
+// createNamespaces writes the namespaces default and kube-system. Their UIDs are random, so the UID of kube-system
 // identifies the server.
 func (s *storage) createNamespaces() {
 	k := s.kinds[namespacesGVR]
 	for _, name := range []string{"default", "kube-system"} {
 		ns := newNamespace(name)
 		ns.UID = uuid.NewUUID()
-		// Encoding a new namespace cannot fail.
 		_, _ = s.create(k, ns, "")
 	}
 }
 
-// RV returns the current resourceVersion.
 func (s *storage) RV() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,7 +75,6 @@ func (s *storage) Bookmark() {
 	}
 }
 
-// BreakWatches ends the open watches of the resource. New watches are not affected.
 func (s *storage) BreakWatches(gvr schema.GroupVersionResource, how Break) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,7 +88,6 @@ func (s *storage) BreakWatches(gvr schema.GroupVersionResource, how Break) {
 	t.wake()
 }
 
-// get returns the stored object, or nil if it does not exist.
 func (s *storage) get(k *kind, namespace, name string) *object {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,13 +7,13 @@ import (
 	"sync"
 )
 
-// table holds the objects of one resource, and the events in its history. storage.mu guards it.
+// table has the objects and the history of one resource. storage.mu guards it.
 type table struct {
 	kind    *kind
 	objects map[string]*object
 
 	// sorted is the list of objects in key order, without the changes to the keys in dirty. It is replaced, never
-	// modified, since list pages and watches still read it.
+	// modified, because list pages and watches still read the old list.
 	sorted []*object
 	dirty  map[string]struct{}
 
@@ -24,18 +24,19 @@ type table struct {
 	// trimmed is the resourceVersion of the newest event that was removed from log.
 	trimmed uint64
 
-	// changed is closed and replaced when a watch may have something to send. Watches wait for it.
+	// changed is closed and replaced when a watch may have something to send. Watches wait for changed.
 	changed chan struct{}
 	watches map[*watcher]struct{}
 }
 
-// event is the record of one write in the history of a resource. Immutable.
+// event is a write in the history of a resource. It is immutable.
 type event struct {
 	rv  uint64
 	key string
-	// prev is the object before the write, nil if the write created it; cur is the object after it, nil if it was deleted.
+	// prev is the object before the write, nil if the write created it. cur is the object after the write, nil if the
+	// write deleted it.
 	prev, cur *object
-	// gone returns the object before the write, at the event's resourceVersion, for watches that report DELETED.
+	// gone returns the object before the write, with the event's resourceVersion, for watches that report DELETED.
 	gone func() (*object, error)
 }
 
@@ -57,7 +58,7 @@ func newTable(k *kind) *table {
 	}
 }
 
-// record adds a write to the table, and trims the history to about keep events.
+// record adds a write to the history of the table, and trims that history to about keep events.
 func (t *table) record(e *event, keep int) {
 	if e.cur != nil {
 		t.objects[e.key] = e.cur
@@ -72,7 +73,6 @@ func (t *table) record(e *event, keep int) {
 	t.wake()
 }
 
-// trim removes the n oldest events.
 func (t *table) trim(n int) {
 	if n == 0 {
 		return
@@ -82,7 +82,7 @@ func (t *table) trim(n int) {
 	t.log = slices.Clone(t.log[n:])
 }
 
-// compact removes the events that every open watch has sent.
+// compact removes the events that every open watch has sent from the history.
 func (t *table) compact() {
 	needed := t.end()
 	for w := range t.watches {
@@ -93,10 +93,8 @@ func (t *table) compact() {
 	}
 }
 
-// end returns the number that the next event in the history will have.
 func (t *table) end() uint64 { return t.first + uint64(len(t.log)) }
 
-// after returns the number of the first event in the history that is newer than rv.
 func (t *table) after(rv uint64) uint64 {
 	i := sort.Search(len(t.log), func(i int) bool { return t.log[i].rv > rv })
 	return t.first + uint64(i)
@@ -107,7 +105,7 @@ func (t *table) wake() {
 	t.changed = make(chan struct{})
 }
 
-// ordered returns the current state in key order. The result is shared and never modified.
+// ordered returns the current objects in key order. The slice is shared and never modified.
 func (t *table) ordered() []*object {
 	if len(t.dirty) > 0 {
 		t.sorted = merged(t.sorted, t.dirty, func(key string) *object { return t.objects[key] })
@@ -116,7 +114,7 @@ func (t *table) ordered() []*object {
 	return t.sorted
 }
 
-// at returns the objects as they were at an older resourceVersion, which must be in the history.
+// at returns the objects at an older resourceVersion, which must be in the history.
 func (t *table) at(rv uint64) []*object {
 	now := t.ordered()
 	if len(t.log) == 0 || t.log[len(t.log)-1].rv <= rv {
@@ -129,7 +127,6 @@ func (t *table) at(rv uint64) []*object {
 	return merged(now, undone, func(key string) *object { return undone[key] })
 }
 
-// search returns the index of the first object with that key or a higher one.
 func search(state []*object, key string) int {
 	n, _ := slices.BinarySearchFunc(state, key, func(o *object, key string) int { return strings.Compare(o.key, key) })
 	return n

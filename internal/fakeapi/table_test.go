@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestTableAgainstAMap compares the states of a table, now and at every resourceVersion in its history, with a map.
+// TestTableAgainstAMap compares the states of a table, at every resourceVersion in its history, with a map.
 func TestTableAgainstAMap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := New(Options{StartRV: 1, History: rapid.IntRange(1, 40).Draw(t, "history")})

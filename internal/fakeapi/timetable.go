@@ -10,10 +10,9 @@ const (
 // timetable decides when a watch gets bookmarks: about once a minute, and two seconds before its timeout
 // (cacher/cache_watcher.go, nextBookmarkTime).
 type timetable struct {
-	end time.Time
-	// next is the time of the next bookmark; zero if there is none.
+	end  time.Time
 	next time.Time
-	// floor is a resourceVersion: a periodic bookmark is sent only if the current one is newer.
+	// floor is a resourceVersion: a periodic bookmark must have a newer one.
 	floor uint64
 }
 
@@ -33,7 +32,7 @@ func (t *timetable) schedule(now time.Time) {
 	}
 }
 
-// due reports whether a bookmark is due, and if so sets the time of the next one.
+// due reports whether a bookmark is due, and if so sets the time of the next bookmark.
 func (t *timetable) due(now time.Time) bool {
 	if t.next.IsZero() || now.Before(t.next) {
 		return false
@@ -42,7 +41,6 @@ func (t *timetable) due(now time.Time) bool {
 	return true
 }
 
-// until returns the time until the next bookmark.
 func (t *timetable) until(now time.Time) time.Duration {
 	if t.next.IsZero() {
 		return bookmarkEvery

@@ -10,22 +10,22 @@ import (
 	"github.com/larder-dev/larder/internal/apistatus"
 )
 
-// defaultWatchTimeout is the timeout of watches without one; kube-apiserver uses 30 to 60 minutes.
+// defaultWatchTimeout is the timeout of watches that request none; kube-apiserver uses 30 to 60 minutes.
 const defaultWatchTimeout = 30 * time.Minute
 
-// flushBytes is the size at which a stream's buffer is sent although more events are available.
+// flushBytes is the size at which a watch's buffer is sent although more events are available.
 const flushBytes = 64 << 10
 
 // watcher is one open watch. The handler's goroutine owns it, except the fields guarded by storage.mu.
 type watcher struct {
 	q     *request
 	table *table
-	// next is the number of the next event of the table's log to send; guarded by storage.mu.
+	// next is the number of the next event of table.log to send; storage.mu guards it.
 	next uint64
-	// base is the resourceVersion after which the watch begins: it sends only newer events.
+	// base is a resourceVersion; the watch sends only newer events.
 	base uint64
 	// initial is the list of objects that is sent first. If awaiting is true, a bookmark at resourceVersion awaited or
-	// later must mark the end of the list.
+	// later must mark the end of that list.
 	initial  []*object
 	awaiting bool
 	awaited  uint64
@@ -33,8 +33,8 @@ type watcher struct {
 	bookmarks uint64
 	broken    Break
 	timetable timetable
-	// sent is the number of sent events, without bookmarks. counted is the number of these that were added to counter, at
-	// the last flush.
+	// sent is the number of sent events, without bookmarks. counted is the number of events that were reported to counter
+	// at the last flush.
 	sent, counted int
 	counter       func(n int)
 	frame         []byte
@@ -52,7 +52,7 @@ func (s *Server) serveWatch(q *request) error {
 	q.w.Header().Set("Content-Type", q.repr.streamType())
 	q.w.WriteHeader(http.StatusOK)
 	if err != nil {
-		// As in kube-apiserver, once the request is parsed, errors are sent inside the stream.
+		// As in kube-apiserver, errors after the parsing of the request are sent inside the stream.
 		w.fail(err)
 		return nil
 	}
@@ -65,7 +65,7 @@ func (s *Server) serveWatch(q *request) error {
 	return nil
 }
 
-// openWatch sets the first event or the initial state that the watch sends, and registers the watch.
+// openWatch registers the watch, and sets its initial state or its first event.
 func (s *storage) openWatch(w *watcher) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,7 +84,7 @@ func (s *storage) openWatch(w *watcher) error {
 	default:
 		w.next, w.base = t.after(o.rv), o.rv
 		if n := len(t.log); n > 0 && w.next < t.end() {
-			// The watch starts with the events in the history, so its bookmarks must be newer than these.
+			// The watch starts with the events in the history, so its bookmarks must be newer than these events.
 			w.timetable.floor = t.log[n-1].rv
 		}
 	}
@@ -101,7 +101,7 @@ func (s *storage) closeWatch(w *watcher) {
 	delete(w.table.watches, w)
 }
 
-// work is the result of storage.take: the events and bookmarks that a watch sends next, or the reason why it ends.
+// work is the events and bookmarks that a watch sends next, or the reason why the watch ends.
 type work struct {
 	events   []*event
 	rv       uint64
@@ -118,7 +118,7 @@ func (s *storage) take(w *watcher) work {
 	job := work{rv: s.rv, bookmark: s.bookmarks != w.bookmarks, broken: w.broken, changed: t.changed}
 	w.bookmarks = s.bookmarks
 	if w.next < t.first {
-		// The history no longer has the next event, because the client reads too slowly: end the watch.
+		// The history no longer has the next event, because the client reads too slowly. So the watch ends.
 		job.broken = BreakEOF
 		return job
 	}
@@ -157,7 +157,6 @@ func (w *watcher) run(ctx context.Context, s *storage) {
 	}
 }
 
-// wait blocks until the watch may have something to send. It returns false when the watch must end.
 func (w *watcher) wait(ctx context.Context, changed <-chan struct{}) bool {
 	timer := time.NewTimer(w.timetable.until(time.Now()))
 	defer timer.Stop()
@@ -172,7 +171,7 @@ func (w *watcher) wait(ctx context.Context, changed <-chan struct{}) bool {
 	return true
 }
 
-// maybeBookmark sends a bookmark if the client allows them and one is due or was requested by Bookmark.
+// maybeBookmark sends a bookmark if the client allows bookmarks and one is due or was requested by Bookmark.
 func (w *watcher) maybeBookmark(job work, now time.Time) {
 	due := w.timetable.due(now)
 	switch {
@@ -186,7 +185,7 @@ func (w *watcher) maybeBookmark(job work, now time.Time) {
 }
 
 // sendEvent sends an event as ADDED, MODIFIED or DELETED, depending on whether the selectors match the object before
-// and after it, or sends nothing.
+// and after the event, or sends nothing.
 func (w *watcher) sendEvent(e *event) bool {
 	was, is := w.q.selects(e.prev), w.q.selects(e.cur)
 	switch {
@@ -205,7 +204,6 @@ func (w *watcher) sendEvent(e *event) bool {
 	return true
 }
 
-// sendObject sends an event. It returns false when the watch is over.
 func (w *watcher) sendObject(t watch.EventType, o *object) bool {
 	f := w.q.fault
 	if f != nil && f.SwallowEvents && w.sent >= f.AfterEvents {
@@ -220,7 +218,8 @@ func (w *watcher) sendObject(t watch.EventType, o *object) bool {
 	return w.write(t, body) && !w.cut()
 }
 
-// cut applies the injected fault of the watch's request, if one is due. It returns true if the fault ends the watch.
+// cut applies the injected fault of the watch's request, if the fault is due. It returns true if the fault ends the
+// watch.
 func (w *watcher) cut() bool {
 	f := w.q.fault
 	if f == nil || w.sent < f.AfterEvents {
@@ -247,7 +246,6 @@ func (w *watcher) sendBookmark(rv uint64, initialEventsEnd bool) {
 	w.write(watch.Bookmark, body)
 }
 
-// fail ends the stream with an ERROR event.
 func (w *watcher) fail(err error) {
 	body, encodeErr := statusBody(*apistatus.Of(err), w.q.repr)
 	if encodeErr == nil {
@@ -275,12 +273,12 @@ func (w *watcher) write(t watch.EventType, body []byte) bool {
 	return err == nil
 }
 
-// flush sends the buffer. A write error is ignored, since it also ends the connection's context.
+// flush sends the buffer. A write error is ignored, because it also ends the context of the request.
 func (w *watcher) flush() {
 	if w.q.hijacked {
 		return
 	}
-	// Count before sending, so that a client that has received an event finds it in the counts.
+	// Events are counted before they are sent, so that a client that has received an event finds it in the counts.
 	w.counter(w.sent - w.counted)
 	w.counted = w.sent
 	if len(w.frame) > 0 {

@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// expect reads events and compares them with want, such as "ADDED default/a 1005".
 func expect(t *testing.T, w watch.Interface, want ...string) {
 	t.Helper()
 	ctx := testContext(t)
@@ -62,15 +61,15 @@ func TestWatchSelectorTransitions(t *testing.T) {
 			_, err := s.Update(podsGVR, pod("default", name, labels))
 			must(t, err)
 		}
-		update("a", no)                                        // at 1004: a stops matching the selector
-		update("b", map[string]string{"app": "y", "z": "z"})   // at 1005: b still does not match
-		update("b", yes)                                       // at 1006: b begins to match
-		update("b", map[string]string{"app": "x", "z": "z"})   // at 1007: b changes and still matches
-		must(t, s.Delete(podsGVR, "default", "a"))             // at 1008: a, which had stopped matching
-		must(t, s.Delete(podsGVR, "default", "b"))             // at 1009: b, which matches
-		must(t, s.Load(podsGVR, pod("elsewhere", "c", yes)))   // at 1010: in another namespace
-		must(t, s.Load(configMapsGVR, newConfigMap("d", "d"))) // at 1011: of another resource
-		must(t, s.Load(podsGVR, pod("default", "d", yes)))     // at 1012: d matches
+		update("a", no)                                        // the update at 1004: a stops matching the selector
+		update("b", map[string]string{"app": "y", "z": "z"})   // the update at 1005: b still does not match
+		update("b", yes)                                       // the update at 1006: b begins to match
+		update("b", map[string]string{"app": "x", "z": "z"})   // the update at 1007: b changes and still matches
+		must(t, s.Delete(podsGVR, "default", "a"))             // the delete at 1008: a, which had stopped matching
+		must(t, s.Delete(podsGVR, "default", "b"))             // the delete at 1009: b, which matches
+		must(t, s.Load(podsGVR, pod("elsewhere", "c", yes)))   // the pod at 1010 is in another namespace
+		must(t, s.Load(configMapsGVR, newConfigMap("d", "d"))) // the write at 1011 is of another resource
+		must(t, s.Load(podsGVR, pod("default", "d", yes)))     // the pod at 1012 matches
 		expect(t, w, "DELETED default/a 1004", "ADDED default/b 1006", "MODIFIED default/b 1007",
 			"DELETED default/b 1009", "ADDED default/d 1012")
 		w.Stop()
@@ -117,7 +116,7 @@ func TestWatchFromTheFutureIsSilent(t *testing.T) {
 	defer w.Stop()
 	load(t, s, 2)
 	s.Bookmark()
-	// The events of a second watch show how far the server has come. Then the test reads the first watch.
+	// When a second watch has received the events, the server has also sent them to the first.
 	control, err := pods.Watch(ctx, metav1.ListOptions{ResourceVersion: "1001", AllowWatchBookmarks: true})
 	must(t, err)
 	defer control.Stop()
@@ -139,7 +138,7 @@ func TestSendInitialEvents(t *testing.T) {
 	yes := true
 	for _, contentType := range contentTypes {
 		s := start(t, Options{})
-		load(t, s, 2) // two pods, at resourceVersions 1002 and 1003
+		load(t, s, 2) // the pods are at resourceVersions 1002 and 1003
 		ctx := testContext(t)
 		pods := typed(t, s, contentType).CoreV1().Pods("")
 		o := metav1.ListOptions{
@@ -205,8 +204,8 @@ func TestBookmarks(t *testing.T) {
 	expect(t, without, "ADDED default/x 1004")
 }
 
-// TestBookmarkBeforeTheEnd checks that the server sends a bookmark before the watch's timeout. Clients need it to
-// notice that they have caught up.
+// TestBookmarkBeforeTheEnd checks that the server sends a bookmark before the watch's timeout. From this bookmark
+// clients learn that they have all events.
 func TestBookmarkBeforeTheEnd(t *testing.T) {
 	s := start(t, Options{})
 	load(t, s, 1)
@@ -230,8 +229,7 @@ func TestBookmarkBeforeTheEnd(t *testing.T) {
 	}
 }
 
-// TestFirstBookmarkVersion checks the resourceVersion that the first bookmark of a watch must exceed: the last one
-// covered by the initial events.
+// TestFirstBookmarkVersion checks that a watch's first bookmark has a newer resourceVersion than its initial events.
 func TestFirstBookmarkVersion(t *testing.T) {
 	s := New(Options{})
 	load(t, s, 3) // the pods are at resourceVersions 1002 to 1004

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 )
 
-// Create stores a new object and returns it as stored, with UID, resourceVersion and creationTimestamp. obj may be
+// Create stores a new object and returns the stored object, with UID, resourceVersion and creationTimestamp. obj may be
 // typed or unstructured, and is not modified. Errors are API errors, as a client receives them.
 func (s *storage) Create(gvr schema.GroupVersionResource, obj runtime.Object) (*unstructured.Unstructured, error) {
 	k, err := s.kindOf(gvr)
@@ -28,7 +28,7 @@ func (s *storage) Create(gvr schema.GroupVersionResource, obj runtime.Object) (*
 	return stored.unstructured()
 }
 
-// Load creates many objects. It does not return them, and is several times faster than Create.
+// Load creates many objects, several times faster than Create, because it does not return them.
 func (s *storage) Load(gvr schema.GroupVersionResource, objs ...runtime.Object) error {
 	k, err := s.kindOf(gvr)
 	if err != nil {
@@ -42,8 +42,8 @@ func (s *storage) Load(gvr schema.GroupVersionResource, objs ...runtime.Object) 
 	return nil
 }
 
-// Update replaces the object with the same namespace and name. If obj has a resourceVersion it must equal the stored
-// one. An update without changes keeps the resourceVersion and causes no event.
+// Update replaces the object with the namespace and name of obj. If obj has a resourceVersion, it must equal the stored
+// resourceVersion. An update without changes keeps the resourceVersion and causes no event.
 func (s *storage) Update(gvr schema.GroupVersionResource, obj runtime.Object) (*unstructured.Unstructured, error) {
 	k, err := s.kindOf(gvr)
 	if err != nil {
@@ -56,7 +56,7 @@ func (s *storage) Update(gvr schema.GroupVersionResource, obj runtime.Object) (*
 	return stored.unstructured()
 }
 
-// Replace updates many objects. It does not return them, and is several times faster than Update.
+// Replace updates many objects, several times faster than Update, because it does not return them.
 func (s *storage) Replace(gvr schema.GroupVersionResource, objs ...runtime.Object) error {
 	k, err := s.kindOf(gvr)
 	if err != nil {
@@ -70,7 +70,6 @@ func (s *storage) Replace(gvr schema.GroupVersionResource, objs ...runtime.Objec
 	return nil
 }
 
-// Delete removes an object.
 func (s *storage) Delete(gvr schema.GroupVersionResource, namespace, name string) error {
 	k, err := s.kindOf(gvr)
 	if err != nil {
@@ -80,7 +79,7 @@ func (s *storage) Delete(gvr schema.GroupVersionResource, namespace, name string
 	return err
 }
 
-// List returns every object of the resource in key order.
+// List returns all objects of the resource in key order.
 func (s *storage) List(gvr schema.GroupVersionResource) []unstructured.Unstructured {
 	s.mu.Lock()
 	var objects []*object
@@ -90,7 +89,6 @@ func (s *storage) List(gvr schema.GroupVersionResource) []unstructured.Unstructu
 	s.mu.Unlock()
 	out := make([]unstructured.Unstructured, 0, len(objects))
 	for _, o := range objects {
-		// The server encoded this object, so decoding cannot fail.
 		if u, err := o.unstructured(); err == nil {
 			out = append(out, *u)
 		}
@@ -138,8 +136,6 @@ func (s *storage) create(k *kind, obj runtime.Object, namespace string) (*object
 	return o, nil
 }
 
-// nameAndNamespace returns the name and the namespace of a new object, or an API error if they are not valid for the
-// kind.
 func nameAndNamespace(k *kind, m metav1.Object, namespace string) (string, string, error) {
 	name := m.GetName()
 	if name == "" {
@@ -173,7 +169,7 @@ func (s *storage) update(k *kind, obj runtime.Object) (*object, error) {
 	return s.modify(k, m.GetNamespace(), m.GetName(), func(*object) (runtime.Object, error) { return obj, nil })
 }
 
-// modify replaces an object by the result of change. change is called with storage.mu held, and must not call the
+// modify replaces an object by the result of change. modify holds storage.mu during change, so change must not call the
 // server.
 func (s *storage) modify(
 	k *kind, namespace, name string, change func(old *object) (runtime.Object, error),
@@ -210,12 +206,12 @@ func (s *storage) modify(
 	return o, nil
 }
 
-// the message of a conflict in kube-apiserver
+// errConflict has kube-apiserver's message of a conflict.
 var errConflict = errors.New(
 	"the object has been modified; please apply your changes to the latest version and try again")
 
-// checkUpdate fails if an update has another UID or resourceVersion than the stored object. It returns the stored
-// creation time.
+// checkUpdate returns the creation time of the stored object. It fails if the update has another UID or
+// resourceVersion.
 func checkUpdate(old *object, obj runtime.Object) (metav1.Time, error) {
 	m, err := meta.Accessor(obj)
 	if err != nil {
@@ -239,7 +235,6 @@ func checkUpdate(old *object, obj runtime.Object) (metav1.Time, error) {
 	return partial.CreationTimestamp, nil
 }
 
-// remove deletes an object and returns its last state, with the resourceVersion from before the deletion.
 func (s *storage) remove(k *kind, namespace, name string) (*object, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

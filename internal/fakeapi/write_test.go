@@ -96,7 +96,7 @@ func TestUnknownPathsAndMethods(t *testing.T) {
 	}
 }
 
-// TestWritesCopy checks that the server does not modify objects that it is given.
+// TestWritesCopy checks that the server does not modify a caller's objects.
 func TestWritesCopy(t *testing.T) {
 	s := New(Options{Resources: []Resource{widgets}})
 	mine := pod("default", "a", map[string]string{"a": "b"})

@@ -12,9 +12,9 @@ import (
 )
 
 var (
-	// ErrPanicked means that the function panicked while utilruntime.ReallyCrash is off.
+	// ErrPanicked: the called function panicked while utilruntime.ReallyCrash is off.
 	ErrPanicked = errors.New("the call panicked; the log has the stack")
-	// ErrOverdue means that the called function had not returned some time after its context had ended.
+	// ErrOverdue: the called function has not returned some time after the end of its context.
 	ErrOverdue = errors.New("it must return when its context ends")
 )
 
@@ -22,30 +22,29 @@ var (
 type Guest[T any] struct {
 	// What names the called function in log messages.
 	What string
-	// Wait is how long a call of the function may continue after its context has ended.
+	// Wait is the time that the function has to return after the end of its context.
 	Wait time.Duration
 	// Overdue, if set, is called once when a call exceeds Wait, with an error that wraps ErrOverdue. It runs on the
-	// goroutine of Call, which then waits until the caller's own context ends. Default: Call abandons the running
-	// function and returns that error. While five functions are abandoned, Call starts no other.
+	// goroutine of Call, which then waits until the caller's own context ends. Without Overdue, Call abandons the running
+	// function and returns that error. While five functions are abandoned, Call starts no other function.
 	Overdue func(err error)
-	// Drop, if set, is called with the result of an abandoned function when that function returns at last.
+	// Drop, if set, receives the result of an abandoned function that returns at last.
 	Drop func(T)
 
 	left atomic.Int32 // number of abandoned functions that have not returned yet
 }
 
-// maxLeft is the maximum number of abandoned calls of one function, because a function that never returns must not cost
-// one more goroutine with every attempt.
+// maxLeft is the maximum number of abandoned calls of one function. Without this limit, each attempt to call a function
+// that never returns would cost a goroutine.
 const maxLeft = 5
 
-// answer is the value and the error that a called function returns.
 type answer[T any] struct {
 	v   T
 	err error
 }
 
-// Call calls fn with the context limited and returns its result. limited bounds the time of fn and must end no later
-// than ctx. Call is safe for concurrent use.
+// Call calls fn with the context limited and returns the result of fn. limited bounds the time of fn and must end no
+// later than ctx. Call is safe for concurrent use.
 func (g *Guest[T]) Call(ctx, limited context.Context, fn func(ctx context.Context) (T, error)) (T, error) {
 	if n := g.left.Load(); n >= maxLeft {
 		var none T
@@ -86,7 +85,6 @@ func (g *Guest[T]) Call(ctx, limited context.Context, fn func(ctx context.Contex
 	}
 }
 
-// run is the goroutine of a Call: it calls fn, and handles a panic.
 func (g *Guest[T]) run(ctx, limited context.Context, fn func(context.Context) (T, error), answers chan<- answer[T],
 	left <-chan struct{}) {
 	a := answer[T]{err: ErrPanicked}
@@ -102,7 +100,6 @@ func (g *Guest[T]) run(ctx, limited context.Context, fn func(context.Context) (T
 	a.v, a.err = fn(limited)
 }
 
-// drop passes the value returned by an abandoned function to Drop.
 func (g *Guest[T]) drop(ctx context.Context, a answer[T]) {
 	if a.err != nil || g.Drop == nil {
 		return

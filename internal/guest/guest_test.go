@@ -14,12 +14,12 @@ import (
 
 const limit = 90 * time.Second
 
-// stuck is a function that ignores its context, and returns 7 once the channel released is closed.
+// stuck is a function that ignores its context, and returns 7 after released is closed.
 type stuck struct {
 	released chan struct{}
 
 	mu      sync.Mutex
-	dropped []int // the results that were passed to Drop; guarded by mu
+	dropped []int // dropped are the results that were passed to Drop; mu guards dropped
 }
 
 func newStuck() *stuck { return &stuck{released: make(chan struct{})} }
@@ -35,7 +35,6 @@ func (s *stuck) drop(v int) {
 	s.dropped = append(s.dropped, v)
 }
 
-// release lets the stuck calls return, and fails the test unless n results were dropped.
 func (s *stuck) release(t *testing.T, n int) {
 	t.Helper()
 	close(s.released)
@@ -47,7 +46,6 @@ func (s *stuck) release(t *testing.T, n int) {
 	}
 }
 
-// call makes a Call of fn with a time limit, and returns its result.
 func call(
 	ctx context.Context, g *Guest[int], fn func(context.Context) (int, error),
 ) (v int, took time.Duration, err error) {
@@ -131,7 +129,6 @@ func TestOverdueIsWaitedFor(t *testing.T) {
 	}
 }
 
-// TestFewAreLeft checks that Call starts no function while five abandoned calls of the function have not returned.
 func TestFewAreLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStuck()

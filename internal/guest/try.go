@@ -6,16 +6,15 @@ import (
 	"runtime"
 )
 
-// tried marks an error that Try made of a panic.
 type tried struct{ error }
 
 func (t tried) Unwrap() error { return t.error }
 
-// Panicked reports whether err comes from a panic in a function that Try has called.
+// Panicked reports whether Try made err of a panic.
 func Panicked(err error) bool { return errors.As(err, &tried{}) }
 
-// Try calls fn on the caller's goroutine, and returns its error. If fn panics, Try returns an error that begins with
-// what. The error contains the panic value only if that is a runtime.Error, because any other value may contain an
+// Try calls fn on the caller's goroutine and returns the error of fn. If fn panics, Try returns an error that begins
+// with what. The error contains the panic value only if that is a runtime.Error, because other values may contain an
 // object's content.
 func Try(what string, fn func() error) (err error) {
 	defer func() {

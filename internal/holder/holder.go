@@ -1,8 +1,8 @@
-// Package holder reports which processes have a file open, for messages: the answer may be out of date at any moment.
-// Start with Of.
+// Package holder reports which processes have a file open. Its results are for messages only, because they may be out
+// of date at any moment. Start with Of.
 //
-// It reads /proc, so it finds nothing on systems other than Linux, nor processes of other users. It starts no goroutine
-// and has no state.
+// The package reads /proc, so it finds nothing on systems other than Linux, and no processes of other users. It starts
+// no goroutine and has no state.
 package holder
 
 import (
@@ -13,17 +13,15 @@ import (
 	"strings"
 )
 
-// Holder is a process that has a file open.
 type Holder struct {
 	PID int
-	// Name is the name of the process's program as the kernel reports it.
+	// Name is the name of the program as the kernel reports it.
 	Name string
 }
 
-// String describes the process: "process 17 (larder)".
 func (h Holder) String() string { return fmt.Sprintf("process %d (%s)", h.PID, h.Name) }
 
-// This reports whether this process has the file open.
+// This reports whether the current process has the file open.
 func This(path string) bool {
 	file, err := os.Stat(path)
 	return err == nil && hasOpen("/proc/self/fd", file)
@@ -35,7 +33,7 @@ func Of(path string) []Holder {
 	if err != nil {
 		return nil
 	}
-	// Glob fails only for a malformed pattern, and this one is well formed
+	// Glob fails only for a malformed pattern.
 	dirs, _ := filepath.Glob("/proc/[0-9]*/fd")
 	var all []Holder
 	for _, dir := range dirs {
@@ -50,10 +48,8 @@ func Of(path string) []Holder {
 	return all
 }
 
-// hasOpen reports whether a process has the file open. dir is the process's directory in /proc that lists its open
-// files.
 func hasOpen(dir string, file os.FileInfo) bool {
-	// an error is treated as no open files: the process has ended or belongs to another user
+	// ReadDir fails if the process has ended or belongs to another user, which counts as no open files.
 	fds, _ := os.ReadDir(dir)
 	for _, fd := range fds {
 		if open, err := os.Stat(filepath.Join(dir, fd.Name())); err == nil && os.SameFile(open, file) {

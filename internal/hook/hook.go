@@ -8,16 +8,16 @@ import (
 
 // Hooks replace parts of a store. The zero value changes nothing.
 type Hooks struct {
-	// Commit replaces the commit of each transaction of the store. It must call commit once to commit. If it returns an
-	// error without a call of commit, the transaction stores nothing.
+	// Commit replaces the commit of each transaction of the store. It must call commit once. If it returns an error
+	// without a call of commit, the transaction stores nothing.
 	Commit func(commit func() error) error
-	// Wall replaces the wall clock. The store reads this clock when it is opened, and to record when a collection was
+	// Wall replaces the wall clock. The store reads the wall clock when it is opened, and to note when a collection was
 	// last used.
 	Wall func() time.Time
-	// DirtyLimit replaces the maximum number of uncommitted bytes in the store's memory, if it is not 0.
+	// DirtyLimit, if not 0, replaces the maximum number of uncommitted bytes in memory.
 	DirtyLimit int
-	// IdentityInterval replaces the interval at which an idle store verifies that its path still names its file, if it
-	// is not 0. It is for tests in which months of fake time pass.
+	// IdentityInterval, if not 0, replaces the interval at which an idle store checks that its path still names its file.
+	// Tests in which months of fake time pass set it.
 	IdentityInterval time.Duration
 }
 
@@ -25,14 +25,14 @@ type Hooks struct {
 // its Commit.
 type Gate struct {
 	mu       sync.Mutex
-	attempts int           // the number of commits so far; guarded by mu
-	held     chan struct{} // pending commits wait until it is closed; guarded by mu
-	entered  chan struct{} // closed when a commit begins to wait; guarded by mu
-	fail     func() error  // returns the error with which a commit fails before it writes; guarded by mu
-	after    func() error  // called after a successful commit, whose error it replaces; guarded by mu
+	attempts int           // number of commits so far; mu guards all fields
+	held     chan struct{} // commits wait until held is closed
+	entered  chan struct{} // entered is closed when a commit begins to wait
+	fail     func() error  // fail returns the error with which a commit fails before it writes
+	after    func() error  // after is called after a successful commit; its error is the commit's result
 }
 
-// Commit implements Hooks.Commit: it commits, unless Hold or Fail prevents it.
+// Commit is a function for Hooks.Commit. It commits, unless Hold or Fail prevents the commit.
 func (g *Gate) Commit(commit func() error) error {
 	g.mu.Lock()
 	g.attempts++
@@ -70,21 +70,20 @@ func (g *Gate) Hold() (entered <-chan struct{}, release func()) {
 	})
 }
 
-// Fail makes commits return the error of fail before they write anything. If fail returns nil, the commit continues.
+// Fail makes commits return the error of fail before they write. If fail returns nil, the commit continues.
 func (g *Gate) Fail(fail func() error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.fail = fail
 }
 
-// After makes commits return the error of fn although they have succeeded.
+// After makes successful commits return the error of fn.
 func (g *Gate) After(fn func() error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.after = fn
 }
 
-// Attempts returns the number of commits so far.
 func (g *Gate) Attempts() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -19,7 +19,6 @@ func Unanswered(err error) bool {
 	return errors.As(err, &failed) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// Answered reports whether err is an error response of an API server.
 func Answered(err error) bool {
 	_, ok := statusOf(err)
 	return ok && !Unanswered(err)
@@ -33,7 +32,7 @@ func statusOf(err error) (code int32, ok bool) {
 	return s.Status().Code, true
 }
 
-// Final reports whether err is an API server's rejection that makes it useless to repeat the request soon.
+// Final reports whether err is an API server's rejection that will not change soon, so a retry is useless.
 func Final(err error) bool {
 	code, ok := statusOf(err)
 	if !ok {

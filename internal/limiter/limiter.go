@@ -10,69 +10,70 @@ import (
 )
 
 const (
-	// maxConnects and maxLists are the numbers of clients that may connect and list at a time. A list holds up to two
+	// maxConnects and maxLists are the maximum numbers of clients that connect and list at a time. A list holds up to two
 	// pages of 16 MiB, and a connection costs the server about as much as ten small requests.
 	maxConnects = 8
 	maxLists    = 2
-	// patience is the time after which the next client may try while the link is down and an attempt has not ended.
+	// patience is the time after which a hanging attempt to connect no longer keeps the next client from trying while the
+	// link is down.
 	patience = 10 * time.Second
 	// silence is the time without a first response byte after which a request's slot does not count. It is halved while
-	// other slots of the kind do not count. maxSilent is the number of slots of a kind that may not count at a time.
-	// The limits on connects and lists protect the server from load, and a server that only waits, for example for a
-	// conversion webhook, has none from that request.
+	// other slots of the kind do not count. maxSilent is the maximum number of slots of a kind that do not count. The
+	// limits on connects and lists protect the server from load. A request for which the server only waits, for example
+	// for a conversion webhook, causes no load.
 	silence   = 250 * time.Millisecond
 	maxSilent = 64
 )
 
 // Limiter is the state of the link to one server. All methods are safe for concurrent use, and may be called on nil.
 type Limiter struct {
-	// down is true while failures > 0. received counts calls of Received. Both are atomic because Received is called
+	// down is true while failures > 0. received counts the calls of Received. Both are atomic because Received is called
 	// for every event.
 	down     atomic.Bool
 	received atomic.Int64
 
 	mu sync.Mutex
-	// failures is the number of consecutive failures of the link, not of each client; guarded by mu.
+	// failures is the number of consecutive failures of the link, not of each client; mu guards it.
 	failures int
-	// failed is the time of the last failure, err its error, and next the earliest time of the next attempt; guarded by
-	// mu.
+	// failed is the time of the last failure, err is its error, and next is the earliest time of the next attempt. mu
+	// guards all three.
 	failed, next time.Time
 	err          error
 	// others is true if one client whose last attempt did not fail may try at once. It is set if the newest failure was a
-	// 502, 503 or 504, and it was the first of the outage or its client had failed before: kube-apiserver answers so for
-	// an aggregated API without a server. Guarded by mu.
+	// 502, 503 or 504, and was the first of the outage or of a client that had failed before: kube-apiserver sends these
+	// errors for an aggregated API without a server. mu guards others.
 	others bool
-	// connected is true once a client has a network connection, until a connection is lost. Before that, one client at
-	// a time connects, so that the others can share its connection. Guarded by mu.
+	// connected is true while clients have a network connection that they can share. Until it is true, one client at a
+	// time connects. mu guards connected.
 	connected bool
-	// recovered is closed when the link is up again, and then replaced; guarded by mu.
+	// recovered is closed when the link is up after an outage, and then replaced. mu guards recovered.
 	recovered chan struct{}
-	connects  slots // slots and waiting callers of Connect; guarded by mu
-	lists     slots // slots and waiting callers of List; guarded by mu
-	// timer fires at the time of the next attempt while the link is down; guarded by mu.
+	connects  slots // slots and waiting callers of Connect; mu guards connects
+	lists     slots // slots and waiting callers of List; mu guards lists
+	// timer fires at the time of the next attempt while the link is down; mu guards timer.
 	timer *time.Timer
 }
 
 // slots is a limited number of slots, and the queue of waiters. The queue is in the order of the calls, but waiters
 // whose last attempt did not fail come first.
 type slots struct {
-	taken  int // number of slots in use that count towards the limit
-	silent int // slots in use that do not count, since their requests wait for a response
+	taken  int // taken is the number of slots in use that count towards the limit
+	silent int // silent is the number of slots in use that do not count, because their requests wait for a response
 	queue  []*waiter
 }
 
-// waiter is a waiting call of Connect or List.
 type waiter struct {
-	failed  bool // whether the last attempt of the waiting client failed
+	failed  bool
 	granted chan struct{}
-	failure chan error // the error of each failure of the link, with which the waiter calls its down callback
+	failure chan error // failure receives the error of each failure of the link, for the waiter's callback down
 }
 
 // New returns a Limiter whose link is up.
 func New() *Limiter { return &Limiter{recovered: make(chan struct{})} }
 
-// Connect waits for a slot to connect. It fails only with the cause of ctx. While it waits, it calls down with the
-// error each time that the link fails. If failed is true, the client's last attempt failed, and it waits behind others.
+// Connect waits for a slot to connect. It fails only with the cause of ctx. It calls down with the error of each
+// failure of the link during the wait. If failed is true, the client's last attempt failed, and the client waits behind
+// others.
 func (l *Limiter) Connect(ctx context.Context, failed bool, down func(error)) (*Slot, error) {
 	return l.wait(ctx, failed, down, func(l *Limiter) *slots { return &l.connects })
 }
@@ -107,13 +108,13 @@ func (l *Limiter) wait(
 	if i := slices.Index(p.queue, w); i >= 0 {
 		p.queue = slices.Delete(p.queue, i, i+1)
 	} else {
-		p.taken-- // the slot was granted although ctx has ended: release it
+		p.taken-- // the slot was granted although ctx has ended, so it is released
 	}
 	l.grantLocked()
 	return nil, context.Cause(ctx)
 }
 
-// enter adds the caller to the queue of waiters, and grants the slots that are free.
+// enter adds the caller to the queue of waiters, and grants free slots.
 func (l *Limiter) enter(failed bool, of func(*Limiter) *slots) *waiter {
 	w := &waiter{failed: failed, granted: make(chan struct{}), failure: make(chan error, 1)}
 	l.mu.Lock()
@@ -131,7 +132,7 @@ func (l *Limiter) enter(failed bool, of func(*Limiter) *slots) *waiter {
 	return w
 }
 
-// Lost reports that an established connection broke. While the link is down already, it counts no further failure.
+// Lost reports that an established connection broke. While the link is down, Lost counts no further failure.
 func (l *Limiter) Lost(err error) {
 	if l == nil {
 		return
@@ -145,7 +146,7 @@ func (l *Limiter) Lost(err error) {
 }
 
 // Ended reports that a watch ended early without an error: its network connection may be lost. While clients connect,
-// Ended changes nothing: these clients did not connect alone, and one that hangs must not block the others.
+// Ended changes nothing: these clients did not connect alone, and a hanging client must not block the others.
 func (l *Limiter) Ended() {
 	if l == nil {
 		return
@@ -179,8 +180,8 @@ func (l *Limiter) Received() {
 	l.grantLocked()
 }
 
-// Down returns the number of consecutive failed attempts; 0 if the link is up. If it is down, next is the earliest time
-// of the next attempt, and recovered is closed when the server sends data.
+// Down returns the number of consecutive failed attempts; 0 if the link is up. While the link is down, next is the
+// earliest time of the next attempt, and recovered is closed when the server sends data.
 func (l *Limiter) Down() (failures int, next time.Time, recovered <-chan struct{}) {
 	if l == nil {
 		return 0, time.Time{}, nil
@@ -207,7 +208,6 @@ func (l *Limiter) failLocked(err error) {
 	}
 }
 
-// grantLocked grants the free slots to the first waiters in the queues.
 func (l *Limiter) grantLocked() {
 	for len(l.lists.queue) > 0 && l.lists.taken < maxLists {
 		l.lists.grant()
@@ -225,7 +225,7 @@ func (l *Limiter) grantLocked() {
 }
 
 // maxConnectsLocked returns the number of clients that may connect at a time now. While the link is down, the backoff
-// limits them further (dueLocked).
+// is a further limit (dueLocked).
 func (l *Limiter) maxConnectsLocked() int {
 	if l.connected || l.failures > 0 {
 		return maxConnects
@@ -239,7 +239,7 @@ func (l *Limiter) dueLocked() bool {
 	return l.failures == 0 || l.others && !l.connects.queue[0].failed || !time.Now().Before(l.next)
 }
 
-// planLocked sets the timer for the next attempt, if a client waits for it.
+// planLocked sets the timer for the next attempt, if a client waits for that attempt.
 func (l *Limiter) planLocked() {
 	if l.timer != nil {
 		l.timer.Stop()
@@ -256,7 +256,6 @@ func (l *Limiter) tick() {
 	l.grantLocked()
 }
 
-// grant gives a slot to the first waiter in the queue.
 func (p *slots) grant() {
 	close(p.queue[0].granted)
 	p.queue = p.queue[1:]

@@ -15,17 +15,16 @@ import (
 
 var errAway = errors.New("nobody answers")
 
-// peers are simulated clients of one server that share a Limiter.
 type peers struct {
 	l        *Limiter
 	up       atomic.Bool
 	attempts atomic.Int32
 	live     atomic.Int32
-	now, max atomic.Int32 // clients that are connecting now, and their largest number so far
+	now, max atomic.Int32 // number of clients that are connecting now, and its maximum so far
 	wg       sync.WaitGroup
 }
 
-// run simulates one client, which behaves as in package reflector: it tries to connect until the server answers.
+// run simulates a client of package reflector: it tries to connect until the server answers.
 func (p *peers) run(ctx context.Context, answers func() bool, takes time.Duration) {
 	for {
 		slot, err := p.l.Connect(ctx, false, func(error) {})
@@ -66,8 +65,8 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// TestOneBackOff checks that while the server is down, all clients together try no more often than a single client
-// would, and that all are soon live after it is back, with a limited number of connects at a time.
+// TestOneBackOff checks that during an outage all clients together try no more often than a single client. After the
+// outage all clients are soon connected, with a limited number of connects at a time.
 func TestOneBackOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &peers{l: New()}
@@ -88,7 +87,6 @@ func TestOneBackOff(t *testing.T) {
 	})
 }
 
-// TestHangingClients checks that two clients that hang for ever do not keep the others from connecting.
 func TestHangingClients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &peers{l: New()}
@@ -111,7 +109,8 @@ func TestHangingClients(t *testing.T) {
 	})
 }
 
-// TestOneFailure checks that connections that break together, or attempts that fail together, count as one failure.
+// TestOneFailure checks that connections that break together count as one failure, and so do attempts that fail
+// together.
 func TestOneFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New()
@@ -142,8 +141,8 @@ func TestOneFailure(t *testing.T) {
 	})
 }
 
-// TestFailureWhileDataIsReceived checks that a failure does not take the link down if the server has sent
-// data meanwhile.
+// TestFailureWhileDataIsReceived checks that a failed attempt does not mark the link as down if the server has sent
+// data since the attempt began.
 func TestFailureWhileDataIsReceived(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New()
@@ -157,7 +156,7 @@ func TestFailureWhileDataIsReceived(t *testing.T) {
 			t.Errorf("%d failures", n)
 		}
 		slot.Done()
-		slot.Done() // a second call does nothing
+		slot.Done()
 		if l.connects.taken != 0 {
 			t.Errorf("%d slots are taken", l.connects.taken)
 		}
@@ -195,15 +194,15 @@ func TestOneAPIIsAway(t *testing.T) {
 		if waited := attempt(false, unavailable); waited > 0 {
 			t.Errorf("a client waited for %s after one failed again", waited)
 		}
-		attempt(true, errAway) // an attempt whose connection fails
+		attempt(true, errAway)
 		if waited := attempt(false, errAway); waited == 0 {
 			t.Error("a client did not wait, although the server cannot be reached")
 		}
 	})
 }
 
-// TestLists checks the number of lists at a time and their order, and that a caller that gives up waiting blocks no
-// other and releases a slot that was granted meanwhile.
+// TestLists checks the order and the maximum number of concurrent lists. A caller that gives up waiting must block no
+// other caller, and must release a slot that was granted meanwhile.
 func TestLists(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New()
@@ -251,7 +250,6 @@ func TestLists(t *testing.T) {
 	})
 }
 
-// TestNil checks that a nil Limiter never waits.
 func TestNil(t *testing.T) {
 	var l *Limiter
 	slot, err := l.Connect(t.Context(), false, nil)
@@ -291,7 +289,6 @@ func TestAFleetSpreads(t *testing.T) {
 	})
 }
 
-// TestInOrder checks that slots are granted in the order of the calls.
 func TestInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New()
@@ -320,7 +317,7 @@ func TestInOrder(t *testing.T) {
 	})
 }
 
-// TestWaitersReceiveFailures checks that waiters receive the error of a failure that happens while they wait.
+// TestWaitersReceiveFailures checks that waiters receive the error of a failure during their wait.
 func TestWaitersReceiveFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New()
@@ -360,8 +357,8 @@ func TestWaitersReceiveFailures(t *testing.T) {
 	})
 }
 
-// TestPatience checks that while the link is down, one client tries, and another one may try after ten seconds if the
-// first hangs.
+// TestPatience checks that while the link is down, a second client may try ten seconds after the first client, if that
+// client hangs.
 func TestPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New()

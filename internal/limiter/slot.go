@@ -5,7 +5,6 @@ import (
 	"time"
 )
 
-// Slot is a granted slot of Connect or List. Done releases it.
 type Slot struct {
 	l        *Limiter
 	of       func(*Limiter) *slots
@@ -14,17 +13,17 @@ type Slot struct {
 	// failed is true if the client's last attempt failed.
 	failed bool
 
-	done bool // true after Done; guarded by l.mu
-	// dials is true after a call of Connecting; guarded by l.mu. alone is the timer that watchAlone has started.
+	done bool // done is true after Done; l.mu guards done
+	// dials is true after a call of Connecting; l.mu guards dials. alone is the timer of watchAlone.
 	dials bool
 	alone *time.Timer
-	// silent is the number of the slot's requests that wait for an overdue response. While it is not 0, the slot does
-	// not count. Guarded by l.mu.
+	// silent is the number of the slot's requests whose response is overdue. While silent is not 0, the slot does not
+	// count. l.mu guards silent.
 	silent int
 }
 
-// watchAlone handles a client that connects alone but does not call Connecting within 250 ms: it lets the other clients
-// connect. That client may be waiting for its rate limiter, or it does not report its requests.
+// watchAlone lets the other clients connect if a client that connects alone does not call Connecting within 250 ms.
+// That client may be waiting for its rate limiter, or may not report its requests.
 func (t *Slot) watchAlone() {
 	t.l.mu.Lock()
 	defer t.l.mu.Unlock()
@@ -64,7 +63,7 @@ func (t *Slot) Done() {
 	t.l.grantLocked()
 }
 
-// Connecting reports that a request of the slot's owner is getting a network connection. A call of Connected follows.
+// Connecting reports that a request of the slot's owner waits for a network connection. A call of Connected follows.
 func (t *Slot) Connecting() {
 	if t == nil {
 		return
@@ -74,8 +73,8 @@ func (t *Slot) Connecting() {
 	t.dials = true
 }
 
-// Connected reports that a request of the slot's owner has a network connection. If it is the first one, clients that
-// wait to share it may now connect.
+// Connected reports that a request of the slot's owner has a network connection. The first call lets clients connect
+// that wait to share the connection.
 func (t *Slot) Connected() {
 	if t == nil {
 		return
@@ -88,17 +87,16 @@ func (t *Slot) Connected() {
 	}
 }
 
-// await is a request of the slot's owner that waits for the first byte of its response.
 type await struct {
 	timer *time.Timer
-	ended bool // true once the response has begun or the request has ended; guarded by l.mu
-	due   bool // the response is overdue, so the request is counted in Slot.silent; guarded by l.mu
+	ended bool // ended is true once the response has begun or the request has ended; l.mu guards ended
+	due   bool // due is true if the response is overdue, so Slot.silent includes the request; l.mu guards due
 }
 
-// Await is called when a request of the slot's owner begins. If no byte of the response arrives within 250 ms, the slot
-// does not count until one does: a resource that does not answer must not occupy a slot that another one needs. While
-// the owner gets the first network connection (Connecting), the limit is ten seconds. The caller must call answered
-// when the first byte has arrived or the request has ended.
+// Await is called when a request of the slot's owner begins. The slot does not count from 250 ms after that until a
+// byte of the response has arrived: a resource that does not answer must not occupy a slot that another resource needs.
+// While the owner waits for the first network connection (Connecting), the limit is ten seconds. The caller must call
+// answered when the first byte has arrived or the request has ended.
 func (t *Slot) Await() (answered func()) {
 	if t == nil {
 		return func() {}
@@ -120,7 +118,7 @@ func (t *Slot) Await() (answered func()) {
 	})
 }
 
-// fallSilent is called when the response of a request is overdue. It stops counting the request's slot.
+// fallSilent stops counting a slot when the response of its request is overdue.
 func (t *Slot) fallSilent(a *await) {
 	t.l.mu.Lock()
 	defer t.l.mu.Unlock()
@@ -141,8 +139,8 @@ func (t *Slot) fallSilent(a *await) {
 	}
 }
 
-// answeredLocked makes the slot count again once none of its requests is overdue. The number of counted slots may then
-// exceed the limit for new ones.
+// answeredLocked makes the slot count when none of its requests is overdue. The number of counted slots may then exceed
+// the limit for new slots.
 func (t *Slot) answeredLocked(a *await) {
 	if !a.due {
 		return
@@ -154,8 +152,8 @@ func (t *Slot) answeredLocked(a *await) {
 	}
 }
 
-// Failed reports that the attempt to connect in this slot had no response. Of concurrent attempts, only one counts.
-// None counts if any client has received data since the slot was granted: then the link is not down.
+// Failed reports that the attempt to connect in this slot had no response. Concurrent attempts count as one failure. No
+// failure counts if any client has received data since the slot was granted: then the link is not down.
 func (t *Slot) Failed(err error) {
 	if t == nil {
 		return

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestSilentSlots checks that a slot whose request has had no response for 250 ms does not count towards the limit
-// until it has one, and that this applies to at most 64 slots (kubernetes#101078, issue 38).
+// TestSilentSlots checks that a slot whose request has had no response for 250 ms does not count until the response
+// begins. At most 64 slots may not count (kubernetes#101078, issue 38).
 func TestSilentSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New()
@@ -49,7 +49,7 @@ func TestSilentSlots(t *testing.T) {
 		if n := granted(); n != maxLists+maxSilent {
 			t.Errorf("%d in the end", n)
 		}
-		// When two requests receive a response, their slots count again, and two other overdue slots stop counting instead.
+		// The slots of requests that receive a response count. Two other overdue slots stop counting instead.
 		answers[0]()
 		answers[1]()
 		answers[1]()
@@ -76,7 +76,6 @@ func TestSilentSlots(t *testing.T) {
 	})
 }
 
-// TestTwoRequestsInASlot checks that a slot counts again when the last of its overdue requests has a response.
 func TestTwoRequestsInASlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New()
@@ -106,7 +105,7 @@ func TestTwoRequestsInASlot(t *testing.T) {
 }
 
 // TestOneConnectsFirst checks that one client connects alone until it has a network connection, at the start and after
-// connections were lost, and that a client that hangs blocks the others for only ten seconds.
+// connections were lost. A client that hangs must block the others for only ten seconds.
 func TestOneConnectsFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New()
@@ -187,7 +186,6 @@ func TestOneConnectsFirst(t *testing.T) {
 	})
 }
 
-// TestFailedWaitBehind checks that clients whose last attempt failed wait behind the others.
 func TestFailedWaitBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New()

@@ -17,18 +17,16 @@ import (
 // to use.
 type Received struct{ bytes atomic.Int64 }
 
-// Bytes returns the number of bytes received so far.
 func (r *Received) Bytes() int64 { return r.bytes.Load() }
 
-// add adds the n bytes of a Read to the count, and returns the results of that Read.
 func (r *Received) add(n int, err error) (int, error) {
 	r.bytes.Add(int64(n))
 	return n, err
 }
 
-// Count returns a copy of config for clients whose received bytes are counted. They do not share network connections
-// with other clients. If config has its own Transport, nothing is counted, because that Transport does not use
-// config.Dial.
+// Count returns a copy of config for clients whose received bytes r counts. These clients do not share network
+// connections with other clients. If config has its own Transport, nothing is counted, because that Transport does not
+// use config.Dial.
 func (r *Received) Count(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	dial := config.Dial
@@ -50,13 +48,12 @@ type conn struct {
 	received *Received
 }
 
-// Read implements net.Conn.
 func (c *conn) Read(p []byte) (int, error) {
 	return c.received.add(c.Conn.Read(p))
 }
 
-// CountBodies returns a transport that makes its requests with base and counts the bytes of the response bodies,
-// compressed if the server compresses them. Like http.Transport, it requests compression and decompresses.
+// CountBodies returns a transport that uses base and counts the bytes of the response bodies, compressed if the server
+// compresses them. Like http.Transport, it requests compression and decompresses.
 func (r *Received) CountBodies(base http.RoundTripper) http.RoundTripper { return &bodies{base, r} }
 
 type bodies struct {
@@ -64,7 +61,6 @@ type bodies struct {
 	received *Received
 }
 
-// RoundTrip implements http.RoundTripper.
 func (b *bodies) RoundTrip(req *http.Request) (*http.Response, error) {
 	unpacks := req.Header.Get("Accept-Encoding") == "" && req.Header.Get("Range") == "" && req.Method != http.MethodHead
 	if unpacks {
@@ -85,23 +81,21 @@ func (b *bodies) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// CloseIdleConnections closes the idle connections of the wrapped transport.
 func (b *bodies) CloseIdleConnections() {
 	if c, ok := b.base.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
 	}
 }
 
-// WrappedRoundTripper returns the transport that this one wraps, for client-go.
+// WrappedRoundTripper implements apimachinery's RoundTripperWrapper.
 func (b *bodies) WrappedRoundTripper() http.RoundTripper { return b.base }
 
-// body is a response body that counts the bytes read from it, still compressed.
+// body counts the bytes that are read from a response body, before they are decompressed.
 type body struct {
 	io.ReadCloser
 	received *Received
 }
 
-// Read implements io.Reader.
 func (b *body) Read(p []byte) (int, error) {
 	return b.received.add(b.ReadCloser.Read(p))
 }
@@ -111,10 +105,9 @@ func (b *body) Read(p []byte) (int, error) {
 type unpacked struct {
 	body io.ReadCloser
 	zip  *gzip.Reader
-	err  error // error in the gzip header; once it is set, each Read returns it
+	err  error // err is the error in the gzip header, which each Read returns
 }
 
-// Read implements io.Reader.
 func (u *unpacked) Read(p []byte) (int, error) {
 	if u.zip == nil && u.err == nil {
 		u.zip, u.err = gzip.NewReader(u.body)
@@ -125,5 +118,4 @@ func (u *unpacked) Read(p []byte) (int, error) {
 	return u.zip.Read(p)
 }
 
-// Close implements io.Closer.
 func (u *unpacked) Close() error { return u.body.Close() }

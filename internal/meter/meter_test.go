@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestCountBodies checks that compressed response bodies are requested, counted in compressed form, and decompressed.
-// Bodies that are not compressed, or whose compression the caller requested, must not be changed.
+// TestCountBodies checks that responses are requested compressed, counted in compressed form, and decompressed. Bodies
+// that are not compressed, or whose compression the caller requested, must not be changed.
 func TestCountBodies(t *testing.T) {
 	text := strings.Repeat("what the server has ", 1000)
 	var zipped bytes.Buffer
@@ -66,7 +66,6 @@ func TestCountBodies(t *testing.T) {
 	}
 }
 
-// TestBrokenCompression checks that each Read fails if a body is not compressed as its header claims.
 func TestBrokenCompression(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Encoding", "gzip")

@@ -7,7 +7,6 @@ import (
 	"math"
 )
 
-// Errors that a Reader records.
 var (
 	ErrTruncated = errors.New("the data ends too early")
 	errTrailing  = errors.New("there is something after the end")
@@ -15,8 +14,8 @@ var (
 	errTooLarge  = errors.New("an integer above the range of int64")
 )
 
-// The type bytes of msgpack. The type byte of a fixed form holds a small number or a length in its low bits. The type
-// byte of the 8-bit form is followed by those of the forms with 16, 32 and, for numbers, 64 bits.
+// Type bytes of msgpack. A fixed form has a small number or a length in the low bits of its type byte. After the type
+// byte of an 8-bit form come those of the forms with 16, 32 and, for numbers, 64 bits.
 const (
 	typeFixMap   = 0x80 // fixed maps: 0x80 to 0x8f, with the length in the low bits
 	TypeFixArray = 0x90 // fixed arrays: 0x90 to 0x9f, with the length in the low bits
@@ -46,26 +45,26 @@ const (
 )
 
 // Reader reads msgpack values from untrusted data. It reads all msgpack forms of the types that this package writes.
-// The first error stays in Err. After it there is no data left, and every read returns zero.
+// Err keeps the first error. After an error, no data is left and every read returns zero.
 //
-// It replaces the decoder of the msgpack package, which reads each byte through an io.Reader: every read of a
+// Reader replaces the decoder of the msgpack package, which reads each byte through an io.Reader: every read of a
 // collection pays for decoding.
 type Reader struct {
 	data []byte
 	Pos  int
-	// budget is the number of elements that further arrays and maps may announce. All of them together cannot have more
-	// elements than there are bytes. Without this limit, nested arrays that each announce as many elements as there are
-	// bytes left would allocate the square of the data's size.
+	// budget is the number of elements that further arrays and maps may announce. All arrays and maps together cannot have
+	// more elements than there are bytes. Without this limit, nested arrays that each announce as many elements as there
+	// are bytes left would allocate the square of the data's size.
 	budget int
 	Err    error
 }
 
-// NewReader returns a reader of data, which it does not copy.
+// NewReader returns a reader of data, without copying data.
 func NewReader(data []byte) Reader {
 	return Reader{data: data, budget: len(data)}
 }
 
-// Fail records an error, unless there is one already. After that no data is left to read.
+// Fail sets Err, unless it is set already. After Fail no data is left to read.
 func (r *Reader) Fail(err error) {
 	if r.Err == nil {
 		r.Err = err
@@ -75,7 +74,6 @@ func (r *Reader) Fail(err error) {
 
 func (r *Reader) left() int { return len(r.data) - r.Pos }
 
-// Peek returns the type byte of the next value without reading it; false if no data is left.
 func (r *Reader) Peek() (byte, bool) {
 	if r.Pos >= len(r.data) {
 		r.Fail(ErrTruncated)
@@ -84,21 +82,20 @@ func (r *Reader) Peek() (byte, bool) {
 	return r.data[r.Pos], true
 }
 
-// Unexpected records the error that the next value is not of the wanted type; what names that type.
+// Unexpected fails because the next value is not of the wanted type; what names that type.
 func (r *Reader) Unexpected(what string) {
 	if c, ok := r.Peek(); ok {
 		r.Fail(fmt.Errorf("type byte %#x where %s should be", c, what))
 	}
 }
 
-// End records an error unless all data has been read.
+// End fails unless all data has been read.
 func (r *Reader) End() {
 	if r.Err == nil && r.left() > 0 {
 		r.Fail(errTrailing)
 	}
 }
 
-// number reads a type byte and the big-endian number after it, which has 1<<log bytes.
 func (r *Reader) number(log byte) uint64 {
 	size := 1 << log
 	if r.left() <= size {
@@ -118,7 +115,6 @@ func (r *Reader) number(log byte) uint64 {
 	return binary.BigEndian.Uint64(b)
 }
 
-// cut reads the next n bytes. The result shares memory with the data.
 func (r *Reader) cut(n uint64) []byte {
 	if n > uint64(r.left()) {
 		r.Fail(ErrTruncated)
@@ -129,7 +125,7 @@ func (r *Reader) cut(n uint64) []byte {
 	return b
 }
 
-// Bytes returns the bytes of the next string. They share memory with the data.
+// Bytes returns the bytes of the next string. They share memory with the Reader's data.
 func (r *Reader) Bytes() []byte {
 	c, ok := r.Peek()
 	switch {
@@ -145,7 +141,7 @@ func (r *Reader) Bytes() []byte {
 	return nil
 }
 
-// Bin returns the bytes of the next bin value. They share memory with the data.
+// Bin returns the bytes of the next bin value. They share memory with the Reader's data.
 func (r *Reader) Bin() []byte {
 	c, ok := r.Peek()
 	if ok && IsBin(c) {
@@ -158,7 +154,7 @@ func (r *Reader) Bin() []byte {
 // Str returns a copy of the next string.
 func (r *Reader) Str() string { return string(r.Bytes()) }
 
-// Int reads an integer. c is its type byte, which the caller has read with Peek.
+// Int reads an integer. The caller has read its type byte c with Peek.
 func (r *Reader) Int(c byte) int64 {
 	switch {
 	case c <= MaxPositive || c >= TypeNegative:
@@ -184,7 +180,6 @@ func (r *Reader) Int(c byte) int64 {
 // Float reads a 64-bit float. The caller must have checked its type byte with Peek.
 func (r *Reader) Float() float64 { return math.Float64frombits(r.number(3)) }
 
-// Uint reads a non-negative integer.
 func (r *Reader) Uint() uint64 {
 	c, ok := r.Peek()
 	switch {
@@ -200,7 +195,6 @@ func (r *Reader) Uint() uint64 {
 	return 0
 }
 
-// ArrayLen reads the header of an array and returns its length.
 func (r *Reader) ArrayLen() int {
 	c, ok := r.Peek()
 	switch {
@@ -216,8 +210,8 @@ func (r *Reader) ArrayLen() int {
 	return 0
 }
 
-// MapLen reads the header of a map and returns the number of its entries. For the budget, each entry counts as two
-// elements.
+// MapLen reads the header of a map and returns the number of its entries. Each entry takes two elements of the Reader's
+// budget.
 func (r *Reader) MapLen() int {
 	c, ok := r.Peek()
 	switch {
@@ -233,8 +227,8 @@ func (r *Reader) MapLen() int {
 	return 0
 }
 
-// announced subtracts n entries, with each elements per entry, from the reader's budget of elements. If they exceed it,
-// it records an error and returns 0.
+// announced subtracts n entries, with each elements per entry, from the Reader's budget of elements. If the budget is
+// too small, it fails and returns 0.
 func (r *Reader) announced(n uint64, each int) int {
 	if n > uint64(r.budget/each) {
 		r.Fail(ErrTruncated)
@@ -286,25 +280,19 @@ func (r *Reader) Skip(n int) {
 	}
 }
 
-// IsText reports whether c is the type byte of a string.
 func IsText(c byte) bool { return c&^maxFixText == TypeFixText || TypeText8 <= c && c <= TypeText32 }
 
-// IsBin reports whether c is the type byte of a bin value.
 func IsBin(c byte) bool { return TypeBin8 <= c && c <= TypeBin32 }
 
-// IsArray reports whether c is the type byte of an array.
 func IsArray(c byte) bool {
 	return c&^maxFixArray == TypeFixArray || c == TypeArray16 || c == TypeArray32
 }
 
-// IsMap reports whether the next value is a map.
 func (r *Reader) IsMap() bool {
 	c, ok := r.Peek()
 	return ok && (c&^maxFixMap == typeFixMap || c == TypeMap16 || c == TypeMap32)
 }
 
-// Enter reads up to the value of the field with this name, and returns true, if the next value is a map that has the
-// field.
 func (r *Reader) Enter(name string) bool {
 	if !r.IsMap() {
 		return false

@@ -8,7 +8,6 @@ import (
 // The Append functions append a value in its shortest msgpack form, with the same bytes as
 // github.com/vmihailenco/msgpack/v5. So equal objects have equal bytes, whichever version of Larder wrote them.
 
-// AppendText appends a string.
 func AppendText[S string | []byte](dst []byte, s S) []byte {
 	switch n := len(s); {
 	case n <= maxFixText:
@@ -21,7 +20,6 @@ func AppendText[S string | []byte](dst []byte, s S) []byte {
 	return append(dst, s...)
 }
 
-// AppendBin appends a bin value.
 func AppendBin(dst, b []byte) []byte {
 	if n := len(b); n <= math.MaxUint8 {
 		dst = append(dst, TypeBin8, byte(n))
@@ -31,7 +29,7 @@ func AppendBin(dst, b []byte) []byte {
 	return append(dst, b...)
 }
 
-// AppendArrayLen appends the header of an array of n values. The caller appends the values.
+// AppendArrayLen appends the header of an array. The caller appends the n values.
 func AppendArrayLen(dst []byte, n int) []byte {
 	if n <= maxFixArray {
 		return append(dst, TypeFixArray|byte(n))
@@ -39,7 +37,7 @@ func AppendArrayLen(dst []byte, n int) []byte {
 	return appendLen(dst, TypeArray16, n)
 }
 
-// AppendMapLen appends the header of a map of n pairs. The caller appends the keys and values.
+// AppendMapLen appends the header of a map. The caller appends the n keys and values.
 func AppendMapLen(dst []byte, n int) []byte {
 	if n <= maxFixMap {
 		return append(dst, typeFixMap|byte(n))
@@ -47,8 +45,8 @@ func AppendMapLen(dst []byte, n int) []byte {
 	return appendLen(dst, TypeMap16, n)
 }
 
-// appendLen appends a type byte and a length of 16 or 32 bits. type16 is the type byte for 16 bits; the next value is
-// the one for 32 bits.
+// appendLen appends a type byte and a length of 16 or 32 bits. type16 is the type byte for 16 bits; type16+1 is the
+// type byte for 32 bits.
 func appendLen(dst []byte, type16 byte, n int) []byte {
 	if n <= math.MaxUint16 {
 		return binary.BigEndian.AppendUint16(append(dst, type16), uint16(n))
@@ -56,7 +54,6 @@ func appendLen(dst []byte, type16 byte, n int) []byte {
 	return binary.BigEndian.AppendUint32(append(dst, type16+1), uint32(n))
 }
 
-// AppendUint appends a non-negative integer.
 func AppendUint(dst []byte, n uint64) []byte {
 	switch {
 	case n <= MaxPositive:
@@ -71,7 +68,6 @@ func AppendUint(dst []byte, n uint64) []byte {
 	return binary.BigEndian.AppendUint64(append(dst, TypeUint64), n)
 }
 
-// AppendInt appends an integer.
 func AppendInt(dst []byte, n int64) []byte {
 	switch {
 	case n >= 0:
@@ -88,12 +84,10 @@ func AppendInt(dst []byte, n int64) []byte {
 	return binary.BigEndian.AppendUint64(append(dst, TypeInt64), uint64(n))
 }
 
-// AppendFloat appends a 64-bit float.
 func AppendFloat(dst []byte, f float64) []byte {
 	return binary.BigEndian.AppendUint64(append(dst, TypeFloat64), math.Float64bits(f))
 }
 
-// AppendBool appends true or false.
 func AppendBool(dst []byte, b bool) []byte {
 	if b {
 		return append(dst, TypeTrue)

@@ -14,10 +14,10 @@ import (
 // Trusted reports whether the user with this uid is root or the user of this process.
 func Trusted(uid int) bool { return uid == 0 || uid == os.Geteuid() }
 
-// Check fails if another user may have placed the file at path: if path, or a directory on the way to it, belongs to
-// another user and is in a directory in which users other than the directory's owner may create files, such as /tmp. If
-// only the owner of the directory may create files in it, the owner of these files does not matter. Check follows a
-// symbolic link and checks both the link and its target. It fails with fs.ErrNotExist if nothing exists at path.
+// Check fails if another user may have placed the file at path: if path, or a directory above path, belongs to another
+// user and is in a directory in which users other than the directory's owner may create files, such as /tmp. Files in
+// other directories may have any owner. Check also checks the target of a symbolic link. It fails with fs.ErrNotExist
+// if nothing exists at path.
 func Check(path string) error {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -33,7 +33,7 @@ func Check(path string) error {
 	return checkUp(target)
 }
 
-// checkUp checks path and every directory above it, as Check does.
+// checkUp checks path and every directory above path, as Check does.
 func checkUp(path string) error {
 	for {
 		if err := check(path); err != nil {

@@ -23,7 +23,6 @@ func directoryOfAnother(path string) error {
 	return errors.Join(os.Mkdir(path, 0o700), os.Chown(path, other, other))
 }
 
-// inDirectoryOfAnother makes path a symbolic link to a file in a directory that belongs to another user.
 func inDirectoryOfAnother(path string) error {
 	dir := path + ".d"
 	file := filepath.Join(dir, "f")
@@ -35,8 +34,8 @@ func linkOfAnother(path string) error {
 	return errors.Join(os.Symlink("/dev/null", path), os.Lchown(path, other, other))
 }
 
-// TestCheck checks that another user's file is refused, with its name, in a directory in which others may create files,
-// and only there (issue 37).
+// TestCheck checks that a file of another user is refused, with its name, only in a directory in which others may
+// create files (issue 37).
 func TestCheck(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can give files away")
@@ -74,8 +73,6 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// linkToAnother makes a link, owned by this user, to another user's file in a directory in which others may create
-// files.
 func linkToAnother(path string) error {
 	dir := path + ".d"
 	to := filepath.Join(dir, "f")

@@ -7,13 +7,13 @@ import (
 	"sync/atomic"
 )
 
-// worth is the amount of work that is worth starting a goroutine, in bytes of payload to decode: dozens of small
+// worth is the amount of work for which a goroutine is worth its cost, in bytes of payload to decode: dozens of small
 // objects, or a large one.
 const worth = 256 << 10
 
 // Each calls fn with each number below n, in any order, on up to GOMAXPROCS goroutines. It returns when all calls have
-// returned. cost estimates the work of all calls, in bytes of payload to decode. Little work is done on the caller's
-// goroutine alone. fn must not panic.
+// returned. cost estimates the work of all calls, in bytes of payload to decode. A small amount of work is done on the
+// caller's goroutine. fn must not panic.
 func Each(n, cost int, fn func(i int)) {
 	workers := min(n, cost/worth, runtime.GOMAXPROCS(0))
 	if workers <= 1 {

@@ -22,7 +22,6 @@ func TestEach(t *testing.T) {
 	}
 }
 
-// TestEachShares checks that Each runs much work on several goroutines at a time, and little work on one.
 func TestEachShares(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
 	both := make(chan struct{})

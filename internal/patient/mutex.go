@@ -7,13 +7,10 @@ import "context"
 // Mutex is a mutex whose LockContext stops waiting when a context ends. Create it with New.
 type Mutex chan struct{}
 
-// New returns an unlocked mutex.
 func New() Mutex { return make(Mutex, 1) }
 
-// Lock locks the mutex.
 func (m Mutex) Lock() { m <- struct{}{} }
 
-// TryLock locks the mutex if it is unlocked, and returns whether it has locked it.
 func (m Mutex) TryLock() bool {
 	select {
 	case m <- struct{}{}:
@@ -23,8 +20,8 @@ func (m Mutex) TryLock() bool {
 	}
 }
 
-// LockContext locks the mutex. If ctx ends first, it returns the cause of ctx. If ctx has ended before the call, it may
-// do either.
+// LockContext locks the mutex. If ctx ends first, it returns the cause of ctx. If ctx has ended before the call,
+// LockContext may lock or fail.
 func (m Mutex) LockContext(ctx context.Context) error {
 	select {
 	case m <- struct{}{}:
@@ -34,5 +31,4 @@ func (m Mutex) LockContext(ctx context.Context) error {
 	}
 }
 
-// Unlock unlocks the mutex.
 func (m Mutex) Unlock() { <-m }

@@ -13,30 +13,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// call is a system call that a traced thread has begun.
 type call struct {
 	tid   int
 	args  [6]uint64
 	since int // number of recorded ops when the call began
-	// file is the number of the file that the descriptor argument refers to, or 0; paths are the path arguments, relative
-	// to the root.
+	// length of the op log when the call began
 	file  int
 	paths []string
-	// positioned: the call has an explicit file offset, as pwrite64 does.
+	// positioned is true for a call with an explicit file offset, such as pwrite64.
 	positioned bool
 	result     int64
 	do         func(f *files, c call) error
 }
 
-// syscallKind describes a system call. do is called after a call for a file below the root has succeeded.
 type syscallKind struct {
 	name string
-	// fd is the position of the descriptor among the arguments, counted from 1, or 0.
+	// fd is the position of the descriptor among the arguments, counted from 1, or 0 if there is no descriptor.
 	fd int
 	// paths are the positions of the path arguments, each preceded by the position of its directory descriptor; 0
 	// stands for the working directory.
 	paths []int
-	do    func(f *files, c call) error // records the call; nil: such a call ends the recording with an error
+	do    func(f *files, c call) error // adds the op of a successful call; nil: Recorder.Run fails at this call
 }
 
 // syscallKinds are the calls that may change a file. All other calls are ignored.
@@ -70,7 +67,7 @@ var syscallKinds = map[uint64]syscallKind{
 	unix.SYS_TRUNCATE:        {name: "truncate", paths: []int{0, 1}},
 }
 
-// enter handles a call that begins. It returns true if the call is to be recorded once it succeeds.
+// enter handles the begin of a call. It returns true if a successful call is to be added to the op log.
 func (f *files) enter(number uint64, c *call) (bool, error) {
 	kind, ok := syscallKinds[number]
 	if !ok {
@@ -112,7 +109,7 @@ func (f *files) enter(number uint64, c *call) (bool, error) {
 	return ours, nil
 }
 
-// path returns the path in an argument, relative to the root, and whether it is below the root.
+// path returns the path in an argument, relative to the traced directory, and whether it is below that directory.
 func (f *files) path(c *call, dir, arg int) (path string, inside bool, err error) {
 	path, err = readString(c.tid, c.args[arg-1])
 	if err != nil {
@@ -132,11 +129,10 @@ func (f *files) path(c *call, dir, arg int) (path string, inside bool, err error
 	return path, err == nil && path != ".." && !strings.HasPrefix(path, "../"), nil
 }
 
-// readString reads a zero-terminated string from the memory of a thread.
 func readString(tid int, at uint64) (string, error) {
 	var all []byte
 	for len(all) <= unix.PathMax {
-		// Read no further than this memory page: the next page may be unmapped.
+		// The next memory page may be unmapped, so a read must not cross the page boundary.
 		page := make([]byte, 4096-at%4096)
 		n, err := readMemory(tid, at, page)
 		if err != nil {
@@ -150,7 +146,6 @@ func readString(tid int, at uint64) (string, error) {
 	return "", errors.New("it does not end")
 }
 
-// readMemory copies bytes from the memory of a traced thread.
 func readMemory(tid int, at uint64, to []byte) (int, error) {
 	local := []unix.Iovec{{Base: &to[0]}}
 	local[0].SetLen(len(to))
@@ -161,7 +156,6 @@ func readMemory(tid int, at uint64, to []byte) (int, error) {
 	return n, nil
 }
 
-// written returns the bytes that a write call has written.
 func written(c call) ([]byte, error) {
 	data := make([]byte, c.result)
 	if len(data) == 0 {

@@ -17,14 +17,14 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// promise is the progress that a recorded process has announced up to a point of the record: the number of the last
-// work that had begun, and of the last work that was durable.
+// promise is the progress that a traced process has announced up to an op of the op log: the numbers of the last begun
+// work, and of the last durable work.
 type promise struct {
 	class       string
 	begun, done map[string]int
 }
 
-// promiseAt returns the progress that was announced within the first at ops of the record.
+// promiseAt returns the progress that the first at ops of the op log announce.
 func promiseAt(record []powerloss.Op, at int) (promise, error) {
 	p := promise{begun: map[string]int{}, done: map[string]int{}}
 	for _, op := range record[:at] {
@@ -47,8 +47,8 @@ func promiseAt(record []powerloss.Op, at int) (promise, error) {
 	return p, nil
 }
 
-// holds returns an error unless the number found is at least that of the durable work and at most that of the begun
-// work.
+// holds returns an error unless found is at least the number of the last durable work and at most that of the last
+// begun work.
 func (p promise) holds(what string, found int) error {
 	if found < p.done[what] || found > p.begun[what] {
 		return fmt.Errorf("%s: found %d, %d was durable and %d had begun", what, found, p.done[what], p.begun[what])
@@ -56,7 +56,6 @@ func (p promise) holds(what string, found int) error {
 	return nil
 }
 
-// keys returns the encryption keys with which the store must be readable.
 func (p promise) keys() []string {
 	switch {
 	case p.done["key"] > 0:
@@ -67,7 +66,6 @@ func (p promise) keys() []string {
 	return []string{firstKey}
 }
 
-// checkImage opens the files of a disk image and returns their differences from the announced progress.
 func checkImage(ctx context.Context, dir string, p promise) error {
 	return errors.Join(checkStore(ctx, filepath.Join(dir, storeName), p),
 		checkSnapshot(ctx, filepath.Join(dir, snapshotName), p),
@@ -119,7 +117,7 @@ func checkMovedAside(s *store.Store, logged string, p promise) error {
 }
 
 // continueStreams applies the next events of each stream (a scripted sequence of events) to its collection. found has
-// the number of the last event that each collection contains.
+// the number of the last event in each collection.
 func continueStreams(ctx context.Context, s *store.Store, found map[*store.Collection]int) error {
 	for _, st := range streams {
 		for c, n := range found {
@@ -138,7 +136,6 @@ func continueStreams(ctx context.Context, s *store.Store, found map[*store.Colle
 	return sound(ctx, s)
 }
 
-// wantAlone returns an error if temporary files are beside a closed store.
 func wantAlone(path string) error {
 	for _, suffix := range []string{".opening", ".new-*"} {
 		if names, err := filepath.Glob(path + suffix); len(names) > 0 || err != nil {
@@ -168,8 +165,8 @@ func checkDocument(ctx context.Context, s *store.Store, p promise) error {
 	return p.holds("document", n)
 }
 
-// checkCollection compares a collection with its scripted stream of events, and returns the number of the last event
-// that the collection contains.
+// checkCollection compares a collection with its scripted stream of events, and returns the number of the last event in
+// the collection.
 func checkCollection(ctx context.Context, s *store.Store, st stream, p promise) (*store.Collection, int, error) {
 	o, err := st.options()
 	if err != nil {
@@ -194,8 +191,8 @@ func checkCollection(ctx context.Context, s *store.Store, st stream, p promise) 
 	return c, n, p.holds("cursor of "+st.id.Resource, seq)
 }
 
-// compare returns the number of the last event that a collection contains, or 0 if no list has been stored. It returns
-// an error if the contents differ from the state after that event of the scripted stream.
+// compare returns the number of the last event in a collection, or 0 if no list has been stored. It returns an error if
+// the contents differ from the state after that event of the scripted stream.
 func compare(ctx context.Context, c *store.Collection, st stream) (int, error) {
 	info, err := c.Info(ctx)
 	switch {
@@ -260,8 +257,8 @@ func checkSnapshot(ctx context.Context, path string, p promise) error {
 	return errors.Join(err, p.holds("snapshot", n))
 }
 
-// checkRestored checks a store that was restored from a snapshot file. It must be complete as soon as its file has its
-// final name.
+// checkRestored checks a store that was restored from a snapshot file. The store must be complete as soon as its file
+// has its final name.
 func checkRestored(ctx context.Context, path string, p promise) error {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return p.holds("restored", 0)

@@ -22,7 +22,6 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// Paths of the files that childStore writes, relative to the recorded directory.
 const (
 	storeName    = "a/b/larder.db"
 	snapshotName = "a/b/saved.larder"
@@ -35,10 +34,8 @@ const (
 	secondKey = "two:dHdvIGtleXMgb2YgMzIgYnl0ZXMgZm9yIGEgdGVzdCE="
 )
 
-// quiet is a logger for stores.
 var quiet = logr.Discard()
 
-// openStore opens the store at path with these encryption keys.
 func openStore(path string, logger logr.Logger, keys ...string) (*store.Store, error) {
 	parsed, err := seal.ParseKeys([]byte(strings.Join(keys, "\n")))
 	if err != nil {
@@ -46,13 +43,13 @@ func openStore(path string, logger logr.Logger, keys ...string) (*store.Store, e
 	}
 	return store.Open(path, store.Options{
 		Logger: &logger, Encryption: &seal.Encryption{Keys: parsed},
-		CommitBytes: 24 << 10, // small, so that the store commits often in the background
+		CommitBytes: 24 << 10, // makes the store commit often in the background
 	})
 }
 
-// worker uses stores in a recorded process and writes its progress to the record, as texts. "class C" gives the name of
-// the work that follows. "begun T N" says that T (a collection or file) may be at N from now on. "done T N" says that T
-// is durably at N: the call that promises this has returned.
+// worker uses stores in a traced process and adds its progress to the op log, as texts. "class C" names the following
+// work. "begun T N" says that T (a collection or file) may be at N from now on. "done T N" says that T is durably at N:
+// the call that promises this has returned.
 type worker struct {
 	*powerloss.Marker
 	dir    string
@@ -62,7 +59,6 @@ type worker struct {
 	docs   int
 }
 
-// tape applies a stream (a scripted sequence of events) to its collection.
 type tape struct {
 	stream
 	c      *store.Collection
@@ -72,13 +68,11 @@ type tape struct {
 	seq    uint64
 }
 
-// step is one job of a worker, with the class under which the record names that job.
 type step struct {
 	class string
 	do    func(ctx context.Context) error
 }
 
-// childStore is the first recorded process. It does each kind of work on a new store.
 func childStore(dir string) error {
 	w := newWorker(dir)
 	return w.run([]step{
@@ -89,7 +83,7 @@ func childStore(dir string) error {
 	})
 }
 
-// survived is the text that a process adds to the record if it was not killed where it should have been.
+// survived is the text that a process adds to the op log if it was not killed at the planned point.
 const survived = "not killed"
 
 // childKilledInCommit continues with the files of childStore. It is killed between the write and the sync of a commit.
@@ -173,17 +167,15 @@ func (w *worker) create(ctx context.Context) error {
 	return errors.Join(w.open(ctx, firstKey), w.document(ctx))
 }
 
-// document stores the next document. The document is durable when PutDocument returns.
 func (w *worker) document(ctx context.Context) error {
 	w.docs++
 	err := errors.Join(w.begun("document", w.docs), w.s.PutDocument(ctx, "document", document(w.docs)))
 	return errors.Join(err, w.done("document", w.docs))
 }
 
-// document returns the contents of the n-th document that a worker stores.
 func document(n int) []byte { return []byte(strings.Repeat(fmt.Sprintf("document %d ", n), 300+n)) }
 
-// documentNumber returns the number of the document with these contents. ok is false for other contents.
+// documentNumber returns the number of the test document with these contents. ok is false for other contents.
 func documentNumber(data []byte) (n int, ok bool) {
 	if len(data) == 0 {
 		return 0, true
@@ -192,10 +184,8 @@ func documentNumber(data []byte) (n int, ok bool) {
 	return n, err == nil && bytes.Equal(data, document(n))
 }
 
-// flush commits all changes of the store.
 func (w *worker) flush(ctx context.Context) error { return errors.Join(w.s.Flush(ctx), w.flushed()) }
 
-// flushed adds to the record that all changes are now durable.
 func (w *worker) flushed() error {
 	var errs []error
 	for _, t := range w.tapes {
@@ -204,8 +194,8 @@ func (w *worker) flushed() error {
 	return errors.Join(errs...)
 }
 
-// apply applies the next events of a stream, up to 30, to its collection. Its durable handler acknowledges some of
-// them.
+// apply applies up to 30 further events of a stream to its collection. The collection's durable handler acknowledges
+// some of them.
 func (w *worker) apply(ctx context.Context, t *tape) error {
 	to := t.n + 1 + w.random.IntN(30)
 	b := t.batch(t.now, t.n, to)
@@ -253,7 +243,7 @@ func (w *worker) batches(ctx context.Context) error {
 	return nil
 }
 
-// whileWriting calls do while twelve batches are applied, and then commits all changes.
+// whileWriting calls do during the application of twelve batches, and then commits all changes.
 func (w *worker) whileWriting(ctx context.Context, do func() error) error {
 	applied := make(chan error, 1)
 	go func() {
@@ -273,7 +263,7 @@ func (w *worker) compact(ctx context.Context) error {
 	})
 }
 
-// relist skips 200 events of each stream, as a watch that was down would, and lists the state after them.
+// relist skips 200 events of each stream, like a broken watch, and lists the state after these events.
 func (w *worker) relist(ctx context.Context) error {
 	for _, t := range w.tapes {
 		for range 200 {
@@ -318,7 +308,7 @@ func (w *worker) reopen(keys ...string) func(ctx context.Context) error {
 	return func(ctx context.Context) error { return errors.Join(w.close(ctx), w.open(ctx, keys...)) }
 }
 
-// rekey opens the store with a new key and seals all records under it. Then the old key is not needed.
+// rekey opens the store with a new key and seals all records under that key. The old key is then not needed.
 func (w *worker) rekey(ctx context.Context) error {
 	err := errors.Join(w.begun("key", 2), w.reopen(secondKey, firstKey)(ctx))
 	return errors.Join(err, w.whileWriting(ctx, func() error {
@@ -343,7 +333,6 @@ func (w *worker) save(ctx context.Context) error {
 	return nil
 }
 
-// restore imports the snapshot file into another store.
 func (w *worker) restore(ctx context.Context) error {
 	n := w.tapes[0].n
 	if err := w.begun("restored", n); err != nil {

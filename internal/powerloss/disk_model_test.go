@@ -4,42 +4,39 @@ import "slices"
 
 // Faults make a simulated disk lose synced data. Tests use them to verify that the checks find lost data.
 type Faults struct {
-	// IgnoreSync: fsync and fdatasync of a file do nothing.
+	// IgnoreSync makes fsync and fdatasync of files do nothing.
 	IgnoreSync bool
-	// IgnoreDirSync: fsync of a directory does nothing.
+	// IgnoreDirSync makes fsync of directories do nothing.
 	IgnoreDirSync bool
 }
 
-// Disk is the state of a disk after the first ops of a record have returned: its durable contents and the ops that may
-// be lost.
+// Disk is the state of a disk after the first at ops of an op log: the durable contents, and the ops that may be lost.
 type Disk struct {
 	record []Op
 	faults Faults
 	at     int
 	files  map[int]*file
-	// spare is the buffer for the contents of the file that Image writes.
+	// spare is the buffer for the file contents that Image writes.
 	spare []byte
 }
 
-// file is a file or a directory of the simulated disk.
 type file struct {
 	dir bool
-	// data is the durable content of a file; names are the durable entries of a directory, by name.
+	// data is the durable content of a file; names are the durable entries of a directory.
 	data  []byte
 	names map[string]int
-	// pending are the indexes, in order, of the ops that may be lost.
+	// pending are the indexes of the ops that may be lost, in ascending order.
 	pending []int
 }
 
-// NewDisk returns a disk with an empty directory, at the beginning of the record.
+// NewDisk returns a disk before the first op of the op log, with an empty root directory.
 func NewDisk(record []Op, faults Faults) *Disk {
 	return &Disk{record: record, faults: faults, files: map[int]*file{Root: {dir: true, names: map[string]int{}}}}
 }
 
-// At returns the number of ops of the record that the disk has replayed.
 func (d *Disk) At() int { return d.at }
 
-// Advance replays the record up to its first at ops. It cannot go back.
+// Advance replays the op log up to its first at ops. The disk cannot go back.
 func (d *Disk) Advance(at int) {
 	for ; d.at < at; d.at++ {
 		switch op := d.record[d.at]; op.Kind {
@@ -57,7 +54,7 @@ func (d *Disk) Advance(at int) {
 	}
 }
 
-// make adds the file that a directory entry names, if the disk does not have the file yet.
+// make adds the file of a new directory entry, unless the disk has that file.
 func (d *Disk) make(n Name) {
 	if n.File == 0 || d.files[n.File] != nil {
 		return
@@ -65,7 +62,7 @@ func (d *Disk) make(n Name) {
 	d.files[n.File] = &file{dir: n.Dir, names: map[string]int{}}
 }
 
-// sync makes the pending ops of f durable that precede op number since in the record.
+// sync makes the pending ops of f durable that precede op number since of the op log.
 func (d *Disk) sync(f *file, since int) {
 	if f.dir && d.faults.IgnoreDirSync || !f.dir && d.faults.IgnoreSync {
 		return
@@ -89,7 +86,6 @@ func rename(names map[string]int, changes []Name) {
 	}
 }
 
-// sizeAfter returns the size that a file has after an op.
 func sizeAfter(size int64, op Op) int64 {
 	if op.Kind == Truncate {
 		return op.Offset
@@ -121,7 +117,6 @@ func apply(data []byte, op Op, keep func() bool) []byte {
 	return data
 }
 
-// resize truncates data or extends it with zeros.
 func resize(data []byte, size int64) []byte {
 	if size <= int64(len(data)) {
 		return data[:size]

@@ -14,7 +14,6 @@ import (
 	"github.com/larder-dev/larder/internal/powerloss"
 )
 
-// Ops of scripted records. The root directory is file 1, so other files are numbered from 2.
 func names(dir int, names ...powerloss.Name) powerloss.Op {
 	return powerloss.Op{Kind: powerloss.Names, File: dir, Names: names}
 }
@@ -35,7 +34,6 @@ func syncs(file, since int) powerloss.Op {
 	return powerloss.Op{Kind: powerloss.Sync, File: file, Since: since}
 }
 
-// sectors returns one sector for each letter, filled with that letter.
 func sectors(letters string) string {
 	var s strings.Builder
 	for _, letter := range letters {
@@ -44,12 +42,12 @@ func sectors(letters string) string {
 	return s.String()
 }
 
-// made returns a record that makes an empty file f durable, followed by more ops.
+// made returns an op log in which an empty file f is durable, followed by the given ops.
 func made(then ...powerloss.Op) []powerloss.Op {
 	return append([]powerloss.Op{create(powerloss.Root, "f", 2), syncs(powerloss.Root, 1)}, then...)
 }
 
-// TestImages checks that the images of a record are exactly the states in which a power loss can leave the disk.
+// TestImages checks that Disk.Image produces exactly the states in which a power loss can leave the disk.
 func TestImages(t *testing.T) {
 	const root = powerloss.Root
 	var honest, noSync, noDirSync powerloss.Faults
@@ -62,8 +60,8 @@ func TestImages(t *testing.T) {
 		name   string
 		record []powerloss.Op
 		faults powerloss.Faults
-		// want has the possible disk states, as path=content for each file. The content is a letter for each sector; 0 is a
-		// sector of zeros.
+		// want has the possible disk states, as path=content for each file. Each letter of the content is a sector of that
+		// letter, and 0 a sector of zeros.
 		want string
 	}{
 		{"nothing", nil, honest, ""},
@@ -113,7 +111,6 @@ func TestImages(t *testing.T) {
 	}
 }
 
-// mustImage writes a disk image for a power loss at the end of the record, and returns the files in it as text.
 func mustImage(t *testing.T, dir string, record []powerloss.Op, faults powerloss.Faults, random *rand.Rand) string {
 	t.Helper()
 	dir, err := os.MkdirTemp(dir, "")
@@ -144,7 +141,6 @@ func mustImage(t *testing.T, dir string, record []powerloss.Op, faults powerloss
 	return strings.Join(found, " ")
 }
 
-// summary returns one letter for each sector of a file's content.
 func summary(data []byte) string {
 	var s strings.Builder
 	for sector := range slices.Chunk(data, 512) {

@@ -1,9 +1,9 @@
 // Package powerloss generates the states in which a power loss can leave a disk, for tests of programs that promise to
-// survive one.
+// survive a power loss.
 //
-// Start with a Recorder: it runs processes, traces their system calls and records them as ops on the files below one
-// directory. A Disk replays the record up to any op, and Image writes one of the states in which a power loss at that
-// moment may leave the files. The caller opens these files and compares them with the program's promises.
+// Start with a Recorder: it runs processes, traces their system calls and keeps an op log: the changes of the files
+// below one directory. A Disk replays the op log up to any op, and Image writes one of the states in which a power loss
+// at that moment may leave the files. The caller opens these files and compares them with the program's promises.
 //
 // # What may survive
 //
@@ -19,9 +19,9 @@
 //
 // # Recorded system calls
 //
-// A Recorder knows the system calls of Go programs. Any other call that could change a file ends the recording with an
-// error, since an image would be wrong without it. A process announces its progress, such as a commit that has
-// returned, by a Marker, whose texts are ops of the record too. There is a Recorder for linux/amd64 and linux/arm64.
+// A Recorder knows the system calls of Go programs. Any other call that could change a file ends Recorder.Run with an
+// error, because an image without that call would be wrong. A process announces its progress, such as a commit that has
+// returned, by a Marker, whose texts are also ops. There is a Recorder for linux/amd64 and linux/arm64.
 //
-// All code is in test files: only the tests of this package use it.
+// All code is in test files, because only tests of this package use it.
 package powerloss

@@ -12,17 +12,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// files are the files below the root that traced processes have created, and the record of their ops.
+// files are the files below the root that traced processes have created, and the op log of these files.
 type files struct {
 	root   string
 	record []Op
-	// names maps paths, relative to the root, to file numbers. The root itself is ".".
+	// names maps paths, relative to the root, to file numbers. The root is ".".
 	names map[string]int
-	// numbers maps inodes to the numbers that files have in the record.
+	// numbers maps inodes to the numbers that files have in the op log.
 	numbers map[inode]int
 	dirs    map[int]bool
 	last    int
-	// syncsLeft is the number of the next sync at which the process is killed, or 0. It counts syncs of directories if
+	// syncsLeft is the number of the sync before which the process is killed, or 0. It counts syncs of directories if
 	// dirSyncs is set, and syncs of files otherwise.
 	syncsLeft int
 	dirSyncs  bool
@@ -39,7 +39,6 @@ func inodeOf(path string) (inode, error) {
 	return inode{st.Dev, st.Ino}, nil
 }
 
-// ofDescriptor returns the file number of a thread's descriptor, or 0 for a file outside the root.
 func (f *files) ofDescriptor(tid int, fd uint64) int {
 	at, err := inodeOf(fmt.Sprintf("/proc/%d/fd/%d", tid, int32(fd)))
 	if err != nil {
@@ -50,8 +49,8 @@ func (f *files) ofDescriptor(tid int, fd uint64) int {
 
 func (f *files) add(op Op) { f.record = append(f.record, op) }
 
-// rename records to which files these paths refer now: numbers has the file number of each path. A path that is missing
-// from numbers was removed. All paths must be in one directory.
+// rename adds an op that says which files the paths now name: numbers has the file number of each path. A path that is
+// missing from numbers was removed. All paths must be in one directory.
 func (f *files) rename(numbers map[string]int, paths ...string) error {
 	op := Op{Kind: Names, File: f.names[filepath.Dir(paths[0])]}
 	for _, path := range paths {
@@ -68,7 +67,6 @@ func (f *files) rename(numbers map[string]int, paths ...string) error {
 	return nil
 }
 
-// make records that a new file or directory was made at path.
 func (f *files) make(path string, at inode, dir bool) error {
 	f.last++
 	f.numbers[at] = f.last // replaces a deleted file with the same inode number
@@ -138,7 +136,6 @@ func wrote(f *files, c call) error {
 	return nil
 }
 
-// position returns a descriptor's file offset, which is the end of the last read or write.
 func position(tid int, fd uint64) (at int64, err error) {
 	info, err := os.ReadFile(fmt.Sprintf("/proc/%d/fdinfo/%d", tid, int32(fd)))
 	if err != nil {

@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// Image writes to dir, which must be empty, one of the states in which a power loss at this moment may leave the disk.
-// random selects the state; with nil only synced ops survive. Image returns a description of the lost ops of each file,
-// for error messages.
+// Image writes one of the states in which a power loss at this moment may leave the disk to dir, which must be empty.
+// random selects the state; with nil only synced ops survive. fates describes the lost ops of each file, for error
+// messages.
 func (d *Disk) Image(dir string, random *rand.Rand) (fates string, err error) {
 	var lost []string
 	err = d.writeDir(d.files[Root], dir, func(f *file, name string) fate {
@@ -52,7 +52,7 @@ func (d *Disk) writeDir(f *file, path string, choose func(f *file, path string) 
 	return nil
 }
 
-// content returns the surviving content of a file. It is valid until the next call.
+// content returns the surviving content of a file. The slice is valid until the next call.
 func (d *Disk) content(f *file, fate fate) []byte {
 	data := append(d.spare[:0], f.data...)
 	size := int64(len(data))
@@ -69,7 +69,6 @@ func (d *Disk) content(f *file, fate fate) []byte {
 	return resize(data, size)
 }
 
-// writeSparse writes a file, but leaves holes where its blocks are zero.
 func writeSparse(path string, data []byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -89,22 +88,19 @@ func writeSparse(path string, data []byte) error {
 	return f.Truncate(int64(len(data)))
 }
 
-// fate decides at random which pending ops of one file survive the power loss.
 type fate struct {
 	random *rand.Rand
 	how    int
-	// cut is the number of ops that survive if the way is inOrder.
-	cut int
-	// chance is the probability that one sector of a write survives.
+	// cut is the number of surviving ops if how is inOrder.
+	cut    int
 	chance float64
 	kept   []bool
 }
 
-// The ways in which the pending ops of one file survive a power loss.
 const (
 	all = iota
 	none
-	inOrder // the first ops survive, and part of the next one
+	inOrder // the first ops survive, and a part of the next op
 	some    // each op survives or not, independently
 	torn    // each sector of a write survives or not, independently
 	ways
@@ -136,7 +132,7 @@ func (f fate) String() string {
 	return fmt.Sprintf("sectors survive with probability %.1f", f.chance)
 }
 
-// survives reports whether an op that cannot survive in part survives.
+// survives reports whether an op that survives completely or not at all survives.
 func (f fate) survives(op int) bool {
 	switch f.how {
 	case all:
@@ -149,7 +145,6 @@ func (f fate) survives(op int) bool {
 	return f.kept[op]
 }
 
-// sectorSurvives reports whether a sector of a write survives the power loss.
 func (f fate) sectorSurvives(op int) bool {
 	if f.how == torn || f.how == inOrder && op == f.cut {
 		return f.random.Float64() < f.chance
@@ -157,7 +152,7 @@ func (f fate) sectorSurvives(op int) bool {
 	return f.survives(op)
 }
 
-// grow returns the size of a file after a write that would extend it, of which only a part may survive.
+// grow returns the size of a file after a write that would extend the file. Only a part of the extension may survive.
 func (f fate) grow(op int, from, to int64) int64 {
 	switch {
 	case f.how == all, f.how == inOrder && op < f.cut:

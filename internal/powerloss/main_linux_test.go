@@ -10,8 +10,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// childMode is the environment variable that turns the test binary into a recorded process. Its value is the job, and
-// the first argument is the directory to work in.
+// childMode is the environment variable that turns the test binary into a traced process. Its value is the process's
+// job, and the first argument is the process's directory.
 const childMode = "LARDER_POWERLOSS_CHILD"
 
 var children = map[string]func(dir string) error{
@@ -30,7 +30,6 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// childEnv returns the environment for a child process with this job.
 func childEnv(mode string) []string {
 	return append(os.Environ(), childMode+"="+mode, "GORACE=atexit_sleep_ms=0")
 }

@@ -21,9 +21,9 @@ var (
 	seed   = flag.Uint64("powerloss.seed", 1, "of the choice of images")
 )
 
-// TestPowerLoss checks that the store opens after a power loss at any moment, whichever unsynced ops survive. It must
-// have all commits that had returned, and the state after some event of each stream. The same holds for a snapshot file
-// and for a restored store. The test also checks that it detects a disk that does not sync files or directories.
+// TestPowerLoss checks that the store opens after a power loss at any moment, whichever unsynced ops survive. The store
+// must have all commits that had returned, and the state after some event of each stream. Snapshot files and restored
+// stores must be complete, too. The test also checks that it detects a disk that does not sync files or directories.
 func TestPowerLoss(t *testing.T) {
 	record := mustRun(t, tempDir(t), "store", "kill-commit", "kill-compaction", "resume")
 	t.Run("Images", func(t *testing.T) { testImages(t, record, choose(record, numberOfImages(), *seed)) })
@@ -33,7 +33,6 @@ func TestPowerLoss(t *testing.T) {
 	t.Run("IgnoreDirSync", func(t *testing.T) { testFaults(t, record, powerloss.Faults{IgnoreDirSync: true}) })
 }
 
-// testFaults checks that a disk that loses synced data is detected with as few images as "make test" opens.
 func testFaults(t *testing.T, record []powerloss.Op, faults powerloss.Faults) {
 	var found error
 	disk := powerloss.NewDisk(record, faults)
@@ -57,7 +56,7 @@ func numberOfImages() int {
 	return 200
 }
 
-// testImages checks that the store recovers from all chosen images, and that each class of work occurs among them. It
+// testImages checks that the store recovers from the chosen images, and that each class of work occurs among them. It
 // keeps the files of the first bad image.
 func testImages(t *testing.T, record []powerloss.Op, chosen []image) {
 	classes, bad := map[string]int{}, 0
@@ -105,7 +104,7 @@ func testSyncedAfterAKill(t *testing.T, record []powerloss.Op) {
 				delete(written, op.File)
 			}
 		case powerloss.Write:
-			// A file that no process ever syncs, such as the store's .opening file, does not count.
+			// A write to a file that no process ever syncs, such as the store's .opening file, is no error.
 			if before, ok := written[op.File]; ok && before < began && synced[op.File] {
 				t.Fatalf("operation %d writes to file %d, of which operation %d of a process that was killed is not synced",
 					i, op.File, before)
@@ -115,13 +114,14 @@ func testSyncedAfterAKill(t *testing.T, record []powerloss.Op) {
 	}
 }
 
-// image selects a state of the disk after a power loss: the point in the record, and which unsynced ops survive.
+// image is a state of the disk after a power loss: a point in the op log, and the choice of the unsynced ops that
+// survive.
 type image struct {
 	number, at int
 	least      bool // whether only synced ops survive
 }
 
-// random returns the random source that selects which ops survive, or nil if only synced ops do.
+// random returns the random source for the choice of the unsynced ops that survive, or nil if none survive.
 func (i image) random() *rand.Rand {
 	if i.least {
 		return nil
@@ -129,7 +129,6 @@ func (i image) random() *rand.Rand {
 	return rand.New(rand.NewPCG(*seed, uint64(i.number)))
 }
 
-// choose returns n images, equally many for each class of work, in the order of the record.
 func choose(record []powerloss.Op, n int, seed uint64) []image {
 	classes := momentsOf(record)
 	names := slices.Sorted(maps.Keys(classes))
@@ -147,7 +146,7 @@ func choose(record []powerloss.Op, n int, seed uint64) []image {
 	return all
 }
 
-// ends returns an image of the end of each step, in which only synced ops survive.
+// ends returns an image of the end of each step. Only synced ops survive in these images.
 func ends(record []powerloss.Op) (all []image) {
 	for i, op := range record {
 		if strings.HasPrefix(op.Text, "class ") {
@@ -157,7 +156,7 @@ func ends(record []powerloss.Op) (all []image) {
 	return append(all, image{number: len(all), at: len(record), least: true})
 }
 
-// moments are the points in the record that belong to a class of work: after each op, and right before each sync.
+// moments are the points in the op log that belong to a class of work: after each op, and right before each sync.
 type moments struct{ all, synced []int }
 
 func momentsOf(record []powerloss.Op) map[string]*moments {

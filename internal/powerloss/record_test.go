@@ -5,58 +5,56 @@ import (
 	"os"
 )
 
-// Kind is the effect of a recorded system call (Op) on the disk.
+// Kind is the effect of a traced system call (Op) on the disk.
 type Kind uint8
 
 const (
 	// Write writes Data to a file at Offset.
 	Write Kind = iota
-	// Truncate sets the size of a file to Offset.
 	Truncate
-	// Names is an operation that changes entries of a directory, such as a rename. A power loss keeps all or none of them.
+	// Names changes entries of a directory, such as a rename. A power loss keeps all of these changes or none.
 	Names
 	// Sync makes those ops on the file or directory durable that precede op number Since.
 	Sync
-	// Mark is no file operation: it is the time at which the recorded process reported a line, the field Text.
+	// Mark is the point at which the traced process reported the line Text. It changes no file.
 	Mark
 )
 
 // Root is the number of the directory that contains all files. It is durable from the start.
 const Root = 1
 
-// Op is a system call that has succeeded. It is recorded when the call has returned.
+// Op is a successful system call. It is added to the op log when the call has returned.
 type Op struct {
 	Kind Kind
-	// File is the number of the file or directory. A file keeps its number when it is renamed.
+	// File is the number of the file or directory. A renamed file keeps its number.
 	File   int
 	Offset int64
 	Data   []byte
 	Names  []Name
-	// Since, of a Sync, is the index of the first op that had not returned when the sync began, and so may not be
-	// synced.
+	// Since, of a Sync, is the index of the first op that had not returned when the sync began. That op and later ops may
+	// be unsynced.
 	Since int
 	Text  string
 }
 
-// Name is an entry of a directory after an op has changed it.
+// Name is a directory entry as an op leaves it.
 type Name struct {
 	Name string
-	// File is the number of the file that the entry refers to; 0 if the entry was removed.
+	// File is the number of the entry's file; 0 if the entry was removed.
 	File int
-	// Dir is true if the entry is a directory.
-	Dir bool
+	Dir  bool
 }
 
-// markFD is the file descriptor that a recorded process uses to add texts to the record.
+// markFD is the file descriptor with which a traced process adds texts to the op log.
 const markFD = 3
 
-// Marker adds texts to the record of the Recorder that runs this process.
+// Marker adds texts to the op log of the Recorder that runs this process.
 type Marker struct{ f *os.File }
 
 // NewMarker returns the Marker of this process, which a Recorder must have started.
 func NewMarker() *Marker { return &Marker{os.NewFile(markFD, "marks")} }
 
-// Mark adds text, of at most 4096 bytes, to the record, after all ops that have returned.
+// Mark adds text, of at most 4096 bytes, to the op log, after all ops that have returned.
 func (m *Marker) Mark(text string) error {
 	_, err := m.f.WriteString(text)
 	return err

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Recorder records the file operations of processes, one after the other, below a directory.
+// Recorder traces the file operations of processes below a directory. The processes run one after the other.
 type Recorder struct{ files *files }
 
 // NewRecorder returns a Recorder for root, which must be an empty directory without symbolic links in its path.
@@ -28,14 +28,13 @@ func NewRecorder(root string) (*Recorder, error) {
 	}}, nil
 }
 
-// Record returns the ops of all processes that were recorded so far.
 func (r *Recorder) Record() []Op { return r.files.record }
 
-// Run runs a program until it exits or is killed at its own request (Marker.DieAtSync). The program shares standard
-// output and error with this process. Run fails if the program fails, if it makes a call that cannot be recorded, or if
-// ptrace is not permitted.
+// Run runs a program until the program exits or is killed at its own request (Marker.DieAtSync). The program shares
+// standard output and error with the current process. Run fails if the program fails, if the program makes a call that
+// the Recorder does not know, or if ptrace is not permitted.
 func (r *Recorder) Run(argv, env []string) error {
-	// Only the thread that starts a process may trace it.
+	// Only the thread that starts a process may trace the process.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	marks, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
@@ -60,10 +59,9 @@ func (r *Recorder) Run(argv, env []string) error {
 	return nil
 }
 
-// errDie means that the traced process has asked to be killed now (DieAtSync).
+// errDie: the traced process has asked to be killed now (DieAtSync).
 var errDie = errors.New("the process wants to be killed")
 
-// end kills a traced process and waits for all its threads.
 func end(p *os.Process) error {
 	_ = p.Kill() // an error means that the process has already ended
 	for {
@@ -77,7 +75,6 @@ func end(p *os.Process) error {
 	}
 }
 
-// tracer follows the threads of a process from one system call to the next.
 type tracer struct {
 	pid   int
 	files *files
@@ -88,7 +85,6 @@ type tracer struct {
 const traceOptions = unix.PTRACE_O_TRACESYSGOOD | unix.PTRACE_O_TRACECLONE | unix.PTRACE_O_TRACEFORK |
 	unix.PTRACE_O_TRACEVFORK | unix.PTRACE_O_EXITKILL
 
-// run follows the process's threads until the process has ended.
 func (t *tracer) run() error {
 	known := map[int]bool{}
 	for {
@@ -98,7 +94,7 @@ func (t *tracer) run() error {
 		}
 		if status.Exited() || status.Signaled() {
 			if tid != t.pid {
-				continue // only a thread has ended, not the process
+				continue // a thread has ended, but not the process
 			}
 			if status.Signaled() || status.ExitStatus() != 0 {
 				return fmt.Errorf("it ended with status %#x; see what it has written", uint32(status))
@@ -111,10 +107,10 @@ func (t *tracer) run() error {
 		switch {
 		case first && tid == t.pid: // the process has not executed anything yet
 			err = unix.PtraceSetOptions(tid, traceOptions)
-		case first && signal == unix.SIGSTOP: // first stop of a new thread
+		case first && signal == unix.SIGSTOP: // the first stop of a new thread
 		case signal == unix.SIGTRAP|0x80:
 			err = t.stopped(tid)
-		case signal == unix.SIGTRAP && status.TrapCause() > 0: // the parent of a new thread stops, too
+		case signal == unix.SIGTRAP && status.TrapCause() > 0: // the parent of a new thread also stops
 		default:
 			deliver = int(signal)
 		}
@@ -127,7 +123,7 @@ func (t *tracer) run() error {
 	}
 }
 
-// wait waits for a thread that this thread traces, and for no other child of the process.
+// wait waits for a thread that the calling thread traces, and not for other children of the process.
 func wait() (tid int, status unix.WaitStatus, err error) {
 	for {
 		tid, err = unix.Wait4(-1, &status, unix.WALL|unix.WNOTHREAD, nil)
@@ -137,7 +133,6 @@ func wait() (tid int, status unix.WaitStatus, err error) {
 	}
 }
 
-// stopped handles a thread at the entry or exit of a system call.
 func (t *tracer) stopped(tid int) error {
 	info, err := callInfo(tid)
 	if errors.Is(err, unix.ESRCH) {
@@ -167,8 +162,6 @@ func (t *tracer) stopped(tid int) error {
 	return nil
 }
 
-// syscallInfo is struct ptrace_syscall_info of linux/ptrace.h. At the entry of a call words has its number and
-// arguments, at the exit its result.
 type syscallInfo struct {
 	op    uint8
 	_     [3]uint8

@@ -15,7 +15,7 @@ import (
 	"github.com/larder-dev/larder/internal/powerloss"
 )
 
-// childFiles, run in a recorded process, makes each system call that can be recorded once.
+// childFiles makes each system call that a Recorder knows once. It runs in a traced process.
 func childFiles(dir string) error {
 	sub, m := filepath.Join(dir, "sub"), powerloss.NewMarker()
 	err := os.Mkdir(sub, 0o700)
@@ -41,7 +41,6 @@ func childFiles(dir string) error {
 	return errors.Join(err, err2, err3, again.Close(), f.Close(), d.Close(), m.Mark("done"))
 }
 
-// TestRun checks that the record has all file operations of a process, in order.
 func TestRun(t *testing.T) {
 	const sub, a = 2, 3
 	want := []powerloss.Op{
@@ -67,7 +66,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestRunRefuses checks that the recording fails if a process maps a file for writing, since such writes cannot be
+// TestRunRefuses checks that Recorder.Run fails if a process maps a file for writing, because such writes cannot be
 // traced.
 func TestRunRefuses(t *testing.T) {
 	dir := tempDir(t)
@@ -78,8 +77,8 @@ func TestRunRefuses(t *testing.T) {
 	}
 }
 
-// TestRunToDeath checks that a process is killed before the sync for which it has asked (DieAtSync), and that the next
-// process continues the record.
+// TestRunToDeath checks that DieAtSync kills a process before the chosen sync, and that the next process continues the
+// op log.
 func TestRunToDeath(t *testing.T) {
 	dir := tempDir(t)
 	r := mustRecorder(t, dir)
@@ -101,7 +100,6 @@ func TestRunToDeath(t *testing.T) {
 	}
 }
 
-// childDeath creates a file and asks to be killed before it syncs the directory.
 func childDeath(dir string) error {
 	f, err := os.Create(filepath.Join(dir, "first"))
 	d, err2 := os.Open(dir)
@@ -121,7 +119,6 @@ func mustRecorder(t *testing.T, dir string) *powerloss.Recorder {
 	return r
 }
 
-// mustRun runs child processes with these jobs, one after the other, and returns the record of their ops.
 func mustRun(t *testing.T, dir string, modes ...string) []powerloss.Op {
 	t.Helper()
 	r := mustRecorder(t, dir)

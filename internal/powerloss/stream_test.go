@@ -21,8 +21,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// stream is a scripted sequence of events of one resource, numbered from 1. Each event has its number as
-// resourceVersion. The sequence is the same in every process.
+// stream is a scripted sequence of events of one resource. Events are numbered from 1, and their numbers are their
+// resourceVersions. The sequence is the same in every process.
 type stream struct {
 	seed   uint64
 	id     entry.Identity
@@ -55,7 +55,6 @@ func secretsID() entry.Identity {
 	return id
 }
 
-// streamKeys is the number of objects that a scripted stream creates and changes.
 const streamKeys = 150
 
 // version is the state of an object in a scripted stream: the numbers of the events that created it and that changed it
@@ -66,7 +65,7 @@ type version struct{ made, changed int }
 type contents map[int]version
 
 // next applies event n to the contents. It returns the number of the event's object, the object's previous version, and
-// whether the event deleted it.
+// whether the event deleted the object.
 func (c contents) next(st stream, n int) (object int, was version, deleted bool) {
 	random := rand.New(rand.NewPCG(st.seed, uint64(n)))
 	object = random.IntN(streamKeys)
@@ -83,7 +82,6 @@ func (c contents) next(st stream, n int) (object int, was version, deleted bool)
 	return object, was, false
 }
 
-// after returns the objects that exist after event n.
 func (st stream) after(n int) contents {
 	c := contents{}
 	for i := 1; i <= n; i++ {
@@ -92,7 +90,6 @@ func (st stream) after(n int) contents {
 	return c
 }
 
-// make returns the object with that number, in the state v.
 func (st stream) make(object int, v version) runtime.Object {
 	random := rand.New(rand.NewPCG(st.seed, uint64(object)<<32|uint64(v.changed)))
 	return st.object(metav1.ObjectMeta{
@@ -102,7 +99,6 @@ func (st stream) make(object int, v version) runtime.Object {
 	}, strings.Repeat(strconv.Itoa(v.changed)+" ", random.IntN(160)))
 }
 
-// batch returns the events from+1 to to as a batch, and applies them to c.
 func (st stream) batch(c contents, from, to int) entry.Batch {
 	b := entry.Batch{ResourceVersion: strconv.Itoa(to)}
 	for n := from + 1; n <= to; n++ {
@@ -116,7 +112,7 @@ func (st stream) batch(c contents, from, to int) entry.Batch {
 	return b
 }
 
-// options returns the options of the stream's collection. The codec, which is expensive to build, is built once.
+// options returns the options of the stream's collection. The codec is built once, because building it is expensive.
 func (st stream) options() (store.CollectionOptions, error) {
 	c, err := st.codec()
 	return store.CollectionOptions{
@@ -126,7 +122,6 @@ func (st stream) options() (store.CollectionOptions, error) {
 	}, err
 }
 
-// byColor is an index function: it returns the value of the label storetest.ColorLabel.
 func byColor(obj any) ([]string, error) {
 	return []string{obj.(metav1.Object).GetLabels()[storetest.ColorLabel]}, nil
 }
@@ -137,7 +132,6 @@ func (c contents) sorted() []int { return slices.Sorted(maps.Keys(c)) }
 func namespace(object int) string { return fmt.Sprintf("ns-%d", object/20) }
 func name(object int) string      { return fmt.Sprintf("object-%03d", object) }
 
-// content returns the values of all fields that a scripted stream sets in an object.
 func content(object runtime.Object) (c [7]string) {
 	meta := object.(metav1.Object)
 	c = [7]string{meta.GetNamespace(), meta.GetName(), string(meta.GetUID()), meta.GetResourceVersion()}

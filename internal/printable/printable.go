@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// Text returns s unchanged if all of it is printable and on one line. Otherwise it returns s quoted as in Go, so that s
-// cannot move the cursor or pass as a line of the program's own output.
+// Text returns s unchanged if all of it is printable and on one line. Otherwise it quotes s as in Go, so that s cannot
+// move the cursor or pass as a line of the program's own output.
 func Text(s string) string {
 	if utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !strconv.IsPrint(r) }) {
 		return s

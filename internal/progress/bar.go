@@ -12,9 +12,9 @@ import (
 const (
 	// showAfter is the time after which a progress bar is first drawn.
 	showAfter = time.Second
-	// redrawAfter is the minimum time between two drawings of a progress bar.
+	// redrawAfter is the minimum time between two drawings.
 	redrawAfter = 100 * time.Millisecond
-	// width is the width of the bar without its texts, in columns.
+	// width is in columns, without the bar's texts.
 	width = 20
 )
 
@@ -28,13 +28,13 @@ type Bar struct {
 	uncounted bool
 
 	mu    sync.Mutex
-	done  int64                    // the number of finished steps; guarded by mu
-	ended bool                     // true after Done; guarded by mu
-	shown *progressbar.ProgressBar // the drawn bar; nil until it is first drawn; guarded by mu
+	done  int64                    // number of finished steps; mu guards done, ended and shown
+	ended bool                     // true after Done
+	shown *progressbar.ProgressBar // the drawn bar; nil until it is first drawn
 }
 
 // Start returns a progress bar for an operation with total steps; a total of 0 or less is an unknown number. It returns
-// nil if isTerminal is false or the terminal is dumb.
+// nil if isTerminal is false or the terminal is dumb (TERM=dumb).
 func Start(w io.Writer, isTerminal bool, title string, total int64) *Bar {
 	if !isTerminal || os.Getenv("TERM") == "dumb" {
 		return nil
@@ -42,7 +42,7 @@ func Start(w io.Writer, isTerminal bool, title string, total int64) *Bar {
 	return &Bar{w: w, title: title, total: total, started: time.Now()}
 }
 
-// Add adds n finished steps. The sum may exceed total, which is often only an estimate.
+// Add adds n finished steps. Their sum may exceed the bar's total, which is often only an estimate.
 func (b *Bar) Add(n int) {
 	if b == nil {
 		return
@@ -63,7 +63,7 @@ func (b *Bar) Add(n int) {
 	if b.total > 0 {
 		done = min(done, b.total-1) // never all steps, because the library ends a bar at its last step
 	}
-	_ = b.shown.Set64(done) // ignored: a closed terminal is no reason to stop the operation
+	_ = b.shown.Set64(done) // a closed terminal is no reason to stop the operation
 }
 
 func (b *Bar) open() *progressbar.ProgressBar {
@@ -75,7 +75,7 @@ func (b *Bar) open() *progressbar.ProgressBar {
 		progressbar.OptionSetWriter(b.w), progressbar.OptionSetDescription(b.title), progressbar.OptionSetWidth(width),
 		progressbar.OptionThrottle(redrawAfter), progressbar.OptionSetPredictTime(b.total > 0),
 		progressbar.OptionSetElapsedTime(true),
-		progressbar.OptionSetSpinnerChangeInterval(0), // no spinner, because it would start a goroutine
+		progressbar.OptionSetSpinnerChangeInterval(0), // a spinner would start a goroutine
 	}
 	if !b.uncounted {
 		options = append(options, progressbar.OptionShowCount())
@@ -83,7 +83,6 @@ func (b *Bar) open() *progressbar.ProgressBar {
 	return progressbar.NewOptions64(total, options...)
 }
 
-// Done erases the bar. A second call does nothing.
 func (b *Bar) Done() {
 	if b == nil {
 		return

@@ -8,7 +8,6 @@ import (
 	"time"
 )
 
-// line returns the text that a terminal's line shows after out has been written to it.
 func line(out string) string {
 	var cells []rune
 	at := 0

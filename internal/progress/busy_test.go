@@ -9,10 +9,9 @@ import (
 	"time"
 )
 
-// terminal is an io.Writer that one goroutine writes to while the test reads its content.
 type terminal struct {
 	mu  sync.Mutex
-	out bytes.Buffer // guarded by mu
+	out bytes.Buffer
 }
 
 func (t *terminal) Write(p []byte) (int, error) {

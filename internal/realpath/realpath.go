@@ -1,5 +1,5 @@
-// Package realpath resolves the symbolic links of a path once, so that later operations beside the file, or on its
-// name, do not affect a link that leads to it. Start with [Of].
+// Package realpath resolves the symbolic links of a path once, so that later operations on the file or beside it do not
+// affect a link to the file. Start with [Of].
 package realpath
 
 import (
@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 )
 
-// maxLinks is the maximum number of dangling links to follow; it is the same as in Linux.
+// maxLinks is the maximum number of dangling links to follow, as in Linux.
 const maxLinks = 40
 
 // Of returns the absolute path of the file that path names, with all symbolic links resolved. The file need not exist,

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// network holds the paths of Go modules that connect to object storage and registries.
+// network has path prefixes of Go modules that connect to object storage and registries.
 var network = []string{"github.com/minio/", "oras.land/", "github.com/opencontainers/"}
 
 // TestLibrariesReachNoStorage checks that a program that imports Larder links the clients of S3 and of registries only

@@ -14,12 +14,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 )
 
-// references are the Go modules that every user of Larder requires anyway, with all of their own requirements.
+// references are the Go modules that every user of Larder requires anyway.
 var references = []string{
 	"k8s.io/client-go", "k8s.io/apimachinery", "k8s.io/api", "k8s.io/cli-runtime", "sigs.k8s.io/controller-runtime",
 }
 
-// higher holds the modules that Larder must require in a newer version than the references do, and the reason.
+// higher has the modules that Larder must require in a newer version than the references do, and the reason.
 var higher = map[string]string{
 	"github.com/rogpeppe/go-internal": "filippo.io/age requires it",
 	"go.yaml.in/yaml/v3":              "github.com/minio/minio-go/v7 requires it",
@@ -28,8 +28,8 @@ var higher = map[string]string{
 	"golang.org/x/tools":              "filippo.io/age requires it",
 }
 
-// TestNoRequirementIsHigherThanItHasToBe checks our required versions. They apply to each program that uses Larder, and
-// a version that is too new may break it: client_golang 1.25.0 does not compile with code for the 1.24.0 of
+// TestNoRequirementIsHigherThanItHasToBe limits the required versions. They apply to each program that uses Larder, and
+// a version that is too new may break the program: client_golang 1.25.0 does not compile with code for the 1.24.0 of
 // controller-runtime (issue 16, A18).
 func TestNoRequirementIsHigherThanItHasToBe(t *testing.T) {
 	root, adapter := filepath.Join("..", ".."), filepath.Join("..", "..", "informer", "controllerruntime")

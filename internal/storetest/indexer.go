@@ -61,8 +61,8 @@ func testAddUpdateDelete(t *testing.T, i cache.Indexer) {
 	must(t, i.Add(Pod("b/x", "2", "2")))
 	must(t, i.Add(Pod("c", "3", "3")))
 	must(t, i.Update(Pod("a/x", "1", "4", ColorLabel, "red")))
-	must(t, i.Update(Pod("d/new", "5", "5"))) // an update of a missing object adds it
-	must(t, i.Add(Pod("b/x", "2", "6")))      // adding an existing object replaces it
+	must(t, i.Update(Pod("d/new", "5", "5"))) // adds the missing object
+	must(t, i.Add(Pod("b/x", "2", "6")))      // replaces the existing object
 	must(t, i.Delete(Pod("c", "3", "7")))
 	want := []string{"a/x uid=1 rv=4 color=red", "b/x uid=2 rv=6", "d/new uid=5 rv=5"}
 	same(t, "List", sums(t, i.List()), want)
@@ -209,7 +209,6 @@ func testKeyErrors(t *testing.T, i cache.Indexer) {
 	}
 }
 
-// testLister reads through a generated lister, as controllers do.
 func testLister(t *testing.T, i cache.Indexer) {
 	for n, key := range []string{"a/x", "a/y", "b/x"} {
 		must(t, i.Add(Pod(key, key, fmt.Sprint(n+1), ColorLabel, "red")))
@@ -260,7 +259,6 @@ func same(t *testing.T, what string, got, want []string) {
 	}
 }
 
-// sameKeys checks that IndexKeys and ByIndex return the expected keys for a value of an index.
 func sameKeys(t *testing.T, i cache.Indexer, index, value string, want ...string) {
 	t.Helper()
 	keys, err := i.IndexKeys(index, value)

@@ -8,7 +8,6 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// Key returns a new encryption key, as text that Sealing accepts.
 func Key(t Failer) string {
 	t.Helper()
 	line, err := seal.GenerateKey("")

@@ -18,23 +18,21 @@ import (
 
 // Harness gives RunModel access to an implementation of store.Interface.
 type Harness struct {
-	// Open opens the collection. Each call opens the same stored collection.
+	// Open opens the stored collection, which is the same for each call.
 	Open func(t *rapid.T, indexers cache.Indexers, versions map[string]string) store.Interface
-	// Close closes the collection before Open is called again. It is nil if the collection cannot be opened again. The
-	// caller of RunModel closes the collection of the last Open.
+	// Close closes the collection before a second call of Open. It is nil if the collection cannot be opened again. The
+	// caller of RunModel closes the collection at the end.
 	Close func(t *rapid.T)
 	// Wait waits for background work of the collection's store; may be nil.
-	Wait func()
-	// Flush commits all changes of the collection; may be nil.
+	Wait  func()
 	Flush func(t *rapid.T)
-	// Check verifies the collection's integrity; may be nil.
 	Check func(t *rapid.T)
 }
 
-// RunModel applies random operations to a collection and to a map, and compares them after each. Run it with
+// RunModel applies random operations to a collection and to a map, and compares them after each operation. Run it with
 // rapid.Check.
 //
-// It also applies the reported changes to a second map, which must get the same contents. Each change's Old must be the
+// The reported changes are applied to a second map, which must get the same contents. Each change's Old must be the
 // object in that map, and a relist must not report unchanged objects.
 func RunModel(t *rapid.T, h Harness) {
 	m := &model{h: h, rv: 1, pods: map[string]*corev1.Pod{}}
@@ -61,18 +59,18 @@ func RunModel(t *rapid.T, h Harness) {
 	t.Repeat(actions)
 }
 
-// model is the expected state of the collection, and the operations that the test runs.
+// model is the expected state of the collection, and runs the random operations of RunModel.
 type model struct {
 	h    Harness
 	c    store.Interface
-	rv   int // resourceVersion of the server's last change
+	rv   int // the resourceVersion of the server's last change
 	pods map[string]*corev1.Pod
 
 	storedRV   string
 	complete   bool
 	mustRelist string
 	reported   bool // whether this process has reported any changes
-	// unreported are the keys that an earlier process stored from a list that did not end. No process has reported these
+	// unreported are the keys that an earlier process stored from an unfinished list. No process has reported these
 	// objects.
 	unreported map[string]bool
 	funcs      cache.Indexers
@@ -113,7 +111,6 @@ func (m *model) next() string {
 	return strconv.Itoa(m.rv)
 }
 
-// drawPod draws the next state of the pod under key, at a new resourceVersion.
 func (m *model) drawPod(t *rapid.T, key string, old *corev1.Pod) *corev1.Pod {
 	rv := m.next()
 	uid := "uid-" + rv
@@ -125,14 +122,12 @@ func (m *model) drawPod(t *rapid.T, key string, old *corev1.Pod) *corev1.Pod {
 	return Pod(key, uid, rv, ColorLabel, color, FailLabel, fail)
 }
 
-// storable reports whether the index functions of the collection accept the pod.
 func (m *model) storable(p *corev1.Pod) bool {
 	return m.funcs["color"] == nil || p.Labels[FailLabel] == ""
 }
 
 func (m *model) drawKey(t *rapid.T) string { return rapid.SampledFrom(modelKeys).Draw(t, "key") }
 
-// apply applies a random batch of events, and checks the changes that the collection reports.
 func (m *model) apply(t *rapid.T) {
 	var b entry.Batch
 	var want []string
@@ -189,7 +184,6 @@ func (m *model) advance(rv string) {
 	}
 }
 
-// drawTombstone draws one of the forms in which client-go passes a deleted object.
 func drawTombstone(t *rapid.T, key string, p *corev1.Pod) any {
 	if rapid.Bool().Draw(t, "tombstone") {
 		return cache.DeletedFinalStateUnknown{Key: key, Obj: p}
@@ -197,7 +191,7 @@ func drawTombstone(t *rapid.T, key string, p *corev1.Pod) any {
 	return p
 }
 
-// addIndexers adds a random index to the collection. It must fail if the collection already has an index of that name.
+// addIndexers adds a random index to the collection. An index whose name exists must be refused.
 func (m *model) addIndexers(t *rapid.T) {
 	funcs := drawIndexers(t)
 	taken := false
@@ -219,7 +213,6 @@ func (m *model) setMustRelist(t *rapid.T) {
 	m.mustRelist = "some reason"
 }
 
-// describe formats a change as a line. Only equal changes have the same line.
 func describe(kind cache.DeltaType, key string, before, now *corev1.Pod) string {
 	s := fmt.Sprintf("%s %s", kind, key)
 	if before != nil {

@@ -15,7 +15,6 @@ import (
 	"github.com/larder-dev/larder/store/query"
 )
 
-// compare checks that all reads of the collection return the contents of the map.
 func (m *model) compare(t *rapid.T) {
 	ctx := context.Background()
 	keys := slices.Sorted(maps.Keys(m.pods))
@@ -85,7 +84,7 @@ func (m *model) compareIndexes(t *rapid.T) {
 	}
 }
 
-// compareQuery checks that a random query returns what a filter over the map selects.
+// compareQuery compares the result of a random query with the result of a filter over the map.
 func (m *model) compareQuery(t *rapid.T) {
 	q := query.Query{
 		Namespace: rapid.SampledFrom([]string{"", "a", "a-b", "b", "none"}).Draw(t, "namespace"),
@@ -137,8 +136,8 @@ func (m *model) compareInfo(t *rapid.T) {
 	}
 }
 
-// compareNewest checks that Info.Newest has the newest objects of the map. It must be called after a list in which
-// every object could be stored.
+// compareNewest checks that Info.Newest has the newest objects of the map. Call it only after a list in which every
+// object could be stored.
 func (m *model) compareNewest(t *rapid.T, info entry.Info) {
 	pods := slices.SortedFunc(maps.Values(m.pods), func(a, b *corev1.Pod) int {
 		x, _ := strconv.Atoi(a.ResourceVersion)

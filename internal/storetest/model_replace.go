@@ -25,7 +25,7 @@ type relist struct {
 	rewrite bool
 	cold    bool
 	visible map[string]*corev1.Pod // the objects that readers must see now
-	shown   bool                   // changes were visible before the list ended, as they were too large to hold back
+	shown   bool                   // changes were visible before the list ended, because they were too large to hold back
 	// unreportedAtBegin are the keys of objects that no process had reported when the list began.
 	unreportedAtBegin map[string]bool
 
@@ -44,7 +44,6 @@ type item struct {
 	ok  bool // whether the collection's index functions accepted the object when it arrived
 }
 
-// replace runs one random list on the collection: pages, events during the list, and its commit or abort.
 func (m *model) replace(t *rapid.T) {
 	ctx := context.Background()
 	l := &relist{
@@ -76,7 +75,6 @@ func (m *model) replace(t *rapid.T) {
 	l.commit(t, attrs)
 }
 
-// drawServer draws the server's current objects as random changes of the stored objects.
 func (l *relist) drawServer(t *rapid.T) {
 	for _, key := range modelKeys {
 		old := l.shadow[key]
@@ -101,7 +99,6 @@ func (l *relist) drawServer(t *rapid.T) {
 	}
 }
 
-// stream sends the pages of the list and events to the collection, in a random order.
 func (l *relist) stream(t *rapid.T) {
 	snapshot := maps.Clone(l.server)
 	keys := slices.Sorted(maps.Keys(snapshot))
@@ -125,8 +122,7 @@ func (l *relist) stream(t *rapid.T) {
 		sent := keys[:n]
 		keys = keys[n:]
 		if len(keys) > 0 && rapid.IntRange(0, 5).Draw(t, "twice") == 0 {
-			// A server that does not sort may send a key in two pages, though not twice in one page. The second state is no
-			// older.
+			// A server that does not sort may send a key in two pages, but not twice in one page. The second state is not older.
 			again := rapid.SampledFrom(slices.Sorted(maps.Keys(snapshot))).Draw(t, "again")
 			switch _, listed := l.listed[again]; {
 			case slices.Contains(sent, again):
@@ -291,8 +287,8 @@ func (l *relist) commit(t *rapid.T, attrs entry.Attributes) {
 	}
 }
 
-// betweenCommits checks the state between two steps of the list's commit: readers see the reported changes, and
-// MustRelist is set.
+// betweenCommits checks that between two steps of the list's commit, readers see the reported changes and MustRelist is
+// set.
 func (l *relist) betweenCommits(t *rapid.T) {
 	objs, err := l.m.c.List(context.Background())
 	var want []string
@@ -311,7 +307,6 @@ func (l *relist) betweenCommits(t *rapid.T) {
 	}
 }
 
-// expected returns the collection's contents after the list and its events.
 func (l *relist) expected() map[string]*corev1.Pod {
 	want := map[string]*corev1.Pod{}
 	for key, it := range l.listed {

@@ -21,15 +21,13 @@ import (
 // Pods is the identity of the collection of Pods in all namespaces.
 var Pods = entry.Identity{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}}
 
-// Labels that the index functions of this package read.
 const (
-	// ColorLabel holds the values that ByColor returns, separated by dots.
+	// ColorLabel is a label with the values that ByColor returns, separated by dots.
 	ColorLabel = "color"
-	// FailLabel makes ByColor fail: the value is "error" or "panic".
+	// FailLabel is a label that makes ByColor fail: the value is "error" or "panic".
 	FailLabel = "fail"
 )
 
-// ByColor is an index function that returns the values in the label ColorLabel.
 func ByColor(obj any) ([]string, error) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
@@ -47,7 +45,6 @@ func ByColor(obj any) ([]string, error) {
 	return strings.Split(pod.Labels[ColorLabel], "."), nil
 }
 
-// ByName is an index function over the name, without the namespace.
 func ByName(obj any) ([]string, error) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
@@ -56,7 +53,7 @@ func ByName(obj any) ([]string, error) {
 	return []string{pod.Name}, nil
 }
 
-// Pod returns a pod. labels are the names and values of its labels in turn.
+// Pod returns a pod. labels has the names of the pod's labels, and after each name its value.
 func Pod(key, uid, rv string, labels ...string) *corev1.Pod {
 	ns, name, err := cache.SplitMetaNamespaceKey(key)
 	if err != nil {
@@ -73,7 +70,6 @@ func Pod(key, uid, rv string, labels ...string) *corev1.Pod {
 	return p
 }
 
-// PodCodec returns a codec that encodes typed pods.
 func PodCodec() codec.Codec {
 	codec, err := codec.For(&corev1.Pod{})
 	if err != nil {

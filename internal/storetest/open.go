@@ -8,13 +8,14 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// Open opens a store in a temporary directory. When the test ends the store is checked and closed.
+// Open opens a store in a temporary directory. At the end of the test the store is checked and closed.
 func Open(t testing.TB, o store.Options) *store.Store {
 	t.Helper()
 	return OpenFile(t, filepath.Join(t.TempDir(), "larder.db"), o)
 }
 
-// OpenFile opens a store at path. When the test ends the store is checked and closed, unless the test has closed it.
+// OpenFile opens a store at path. At the end of the test the store is checked and closed, unless the test has closed
+// it.
 func OpenFile(t testing.TB, path string, o store.Options) *store.Store {
 	t.Helper()
 	s, err := store.Open(path, o)
@@ -32,7 +33,7 @@ func OpenFile(t testing.TB, path string, o store.Options) *store.Store {
 	return s
 }
 
-// Failer is the part of testing.TB that Check needs. *rapid.T implements it too.
+// Failer is the part of testing.TB that rapid.T implements too.
 type Failer interface {
 	Helper()
 	Fatalf(format string, args ...any)

@@ -21,7 +21,7 @@ import (
 	"github.com/larder-dev/larder/store/query"
 )
 
-// Queried has the query methods of store.Interface. store.View has them too.
+// Queried has the query methods of store.Interface and store.View.
 type Queried interface {
 	Select(ctx context.Context, q query.Query) ([]runtime.Object, error)
 	Each(ctx context.Context, q query.Query, fn func(key string, obj runtime.Object) error) error
@@ -30,7 +30,7 @@ type Queried interface {
 	IndexValues(ctx context.Context, index string) ([]string, error)
 }
 
-// QueryIndexers are the indexes that RunQueries needs. The functions accept objects of any type.
+// QueryIndexers are the indexes that RunQueries needs. Their functions accept objects of any type.
 var QueryIndexers = cache.Indexers{"color": func(obj any) ([]string, error) {
 	o, err := meta.Accessor(obj)
 	if err != nil {
@@ -39,7 +39,6 @@ var QueryIndexers = cache.Indexers{"color": func(obj any) ([]string, error) {
 	return ByColor(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: o.GetLabels()}})
 }}
 
-// QueryPods are the objects that RunQueries needs.
 func QueryPods() []*corev1.Pod {
 	var pods []*corev1.Pod
 	add := func(key, phase, node string, labels ...string) {
@@ -63,7 +62,7 @@ func QueryPods() []*corev1.Pod {
 	return pods
 }
 
-// longColor is a value that is too long for a key in bbolt, which allows 32 KiB.
+// longColor is longer than bbolt's limit on keys, 32 KiB.
 var longColor = "reb" + strings.Repeat("x", 40000)
 
 // RunQueries runs the tests of queries. c must contain QueryPods, in any representation, with the indexes of
@@ -191,7 +190,6 @@ func testQueriedIndex(t *testing.T, c Queried) {
 	}
 }
 
-// sameOrder checks that objs have the keys in want, which are separated by blanks, in that order.
 func sameOrder(t *testing.T, objs []runtime.Object, err error, want string) {
 	t.Helper()
 	must(t, err)

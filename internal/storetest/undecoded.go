@@ -17,18 +17,17 @@ import (
 )
 
 // Undecoded returns a wrapper of c that converts objects to entry.Undecoded before it passes them to c, as package
-// reflector/wire does. The changes that it returns are decoded.
+// reflector/wire does. The changes that the wrapper returns are decoded.
 func Undecoded(c store.Interface) store.Interface { return undecoding{c, NewSender(PodCodec())} }
 
-// Sender converts pods to objects that are not decoded yet (entry.Undecoded).
+// Sender converts pods to entry.Undecoded, the form of objects that are not decoded yet.
 type Sender struct {
 	codec codec.Codec
 	kind  entry.UndecodedKind
-	// Decoded counts how many of the Sender's objects were decoded.
+	// Decoded counts the Sender's objects that were decoded.
 	Decoded atomic.Int64
 }
 
-// NewSender returns a Sender that encodes pods with c.
 func NewSender(c codec.Codec) *Sender {
 	s := &Sender{codec: c}
 	s.kind = entry.UndecodedKind{
@@ -41,7 +40,7 @@ func NewSender(c codec.Codec) *Sender {
 	return s
 }
 
-// Send returns a pod as an object that is not decoded yet (entry.Undecoded). Any other object is returned unchanged.
+// Send returns a pod as an entry.Undecoded, and any other object unchanged.
 func (s *Sender) Send(obj runtime.Object) runtime.Object {
 	payload, err := s.codec.Append(nil, obj)
 	if err != nil {
@@ -50,7 +49,7 @@ func (s *Sender) Send(obj runtime.Object) runtime.Object {
 	return s.Raw(obj, payload)
 }
 
-// Raw returns an undecoded object with the metadata of obj and this payload.
+// Raw returns an undecoded object with the metadata of obj and the given payload.
 func (s *Sender) Raw(obj runtime.Object, payload []byte) *entry.Undecoded {
 	m, err := meta.Accessor(obj)
 	if err != nil {
@@ -113,7 +112,6 @@ func (l undecodingList) Commit(ctx context.Context, b entry.Batch) (entry.Result
 	return decodedChanges(l.Replacement.Commit(ctx, b))
 }
 
-// decodedChanges returns the changes of a result with all objects decoded.
 func decodedChanges(r entry.Result, err error) (entry.Result, error) {
 	for i := range r.Changes {
 		c := &r.Changes[i]

@@ -26,7 +26,6 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// Page is the URL of docs/troubleshooting.md.
 const Page = "https://github.com/larder-dev/larder/blob/main/docs/troubleshooting.md"
 
 // Program is the section for errors that only a programming mistake causes, or whose text needs no further explanation.
@@ -123,7 +122,6 @@ func Of(err error) string {
 	return ""
 }
 
-// ofServer returns the section of docs/troubleshooting.md for an error of a request to the API server.
 func ofServer(err error) string {
 	var status apierrors.APIStatus
 	switch {
@@ -132,7 +130,7 @@ func ofServer(err error) string {
 	case apierrors.IsForbidden(err):
 		return "forbidden"
 	case apierrors.HasStatusCause(err, "ClientWatchDecoding"):
-		// the connection was lost while the client read a watch
+		// The connection was lost while the client read a watch.
 		return "connection"
 	case meta.IsNoMatchError(err):
 		return "notserved"

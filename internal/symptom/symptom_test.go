@@ -19,7 +19,6 @@ import (
 
 const root = "../.."
 
-// sections returns the sections of docs/troubleshooting.md by their anchors, each on one line.
 func sections(t *testing.T) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, "docs/troubleshooting.md"))
@@ -44,7 +43,7 @@ func sections(t *testing.T) map[string]string {
 }
 
 // exported returns the names of the exported sentinel errors below dir, without internal packages, and their texts if
-// these are in the source.
+// these are in the source code.
 func exported(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -92,8 +91,6 @@ func textOf(spec *ast.ValueSpec, i int) string {
 	return ""
 }
 
-// TestEveryErrorIsExplained checks that each exported sentinel error is in Errors, and that its section has its text
-// and its name.
 func TestEveryErrorIsExplained(t *testing.T) {
 	all := sections(t)
 	named := map[string]bool{}
@@ -101,7 +98,7 @@ func TestEveryErrorIsExplained(t *testing.T) {
 		named[s.Name] = true
 		text := "`" + s.Err.Error() + "`"
 		if long, rest, ok := strings.Cut(s.Err.Error(), " ("); ok && rest != "" {
-			// the text in parentheses is the remedy, which the section need not repeat
+			// The text in parentheses is the remedy, which the section need not repeat.
 			text = "`" + long + "`"
 		}
 		if section := all[s.Section]; !strings.Contains(section, "`"+s.Name+"`") ||
@@ -115,7 +112,7 @@ func TestEveryErrorIsExplained(t *testing.T) {
 		for name, text := range exported(t, dir) {
 			found++
 			if strings.HasPrefix(name, "controllerruntime.") {
-				// these errors are in another Go module, so they are not in Errors
+				// The errors of another Go module are not in Errors.
 				if s := all[Program]; !strings.Contains(s, "`"+name+"`") || !strings.Contains(s, "`"+text+"`") {
 					t.Errorf("section %s does not have %s", Program, name)
 				}
@@ -129,7 +126,6 @@ func TestEveryErrorIsExplained(t *testing.T) {
 	}
 }
 
-// beginning returns the start of an error's text, up to its first punctuation.
 func beginning(err error) string {
 	text := err.Error()
 	if i := strings.IndexAny(text, ",;:"); i > 20 {

@@ -10,7 +10,7 @@ import (
 
 const env = "LARDER_TEST_RESIDENCY"
 
-// FromEnv returns the residency, that is, whether informers keep decoded objects in memory, from LARDER_TEST_RESIDENCY.
+// FromEnv returns the residency in LARDER_TEST_RESIDENCY, which says whether informers keep decoded objects in memory.
 // Default: All. It fails if the value is invalid.
 func FromEnv() (store.Residency, error) {
 	text := os.Getenv(env)
@@ -23,8 +23,7 @@ func FromEnv() (store.Residency, error) {
 	return store.All, fmt.Errorf("%s=%q names no residency; set it to All or None", env, text)
 }
 
-// Of returns the residency, that is, whether informers keep decoded objects in memory, that FromEnv returns. It fails
-// the test if LARDER_TEST_RESIDENCY is invalid.
+// Of is FromEnv for tests. It fails the test if LARDER_TEST_RESIDENCY is invalid.
 func Of(t testing.TB) store.Residency {
 	t.Helper()
 	r, err := FromEnv()

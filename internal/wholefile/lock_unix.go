@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// tryLock locks an unfinished file until the file is closed. It reports false if another process holds the lock, and
+// tryLock locks an unfinished file until the file is closed. It returns false if another process holds the lock, and
 // true on file systems without locks.
 func tryLock(f *os.File) bool {
 	for {

@@ -13,19 +13,19 @@ import (
 	"syscall"
 )
 
-// suffixNew is in the names of unfinished files, which are the target's name, suffixNew and random characters.
+// suffixNew is in the names of unfinished files: the target's name, suffixNew and random characters.
 const suffixNew = ".new-"
 
-// ErrNotSynced: the file was written, but its directory was not synced: after a power loss the old file may be back.
+// ErrNotSynced: the file was written, but its directory was not synced. After a power loss the old file may be back.
 var ErrNotSynced = errors.New("its directory was not synced, and a crash of the machine may bring back the old one")
 
-// Options are the options of Write. The zero value replaces any file.
+// Options are the options of Write. With the zero value, Write replaces any file.
 type Options struct {
-	// May returns an error if the file at path must not be replaced. Write calls it before it writes the temporary
-	// file, and again before the rename.
+	// May returns an error if the file at path must not be replaced. Write calls May before it writes the temporary file,
+	// and again before the rename.
 	May func(path string) error
-	// Ours reports whether a file name in the directory is one that this program passes to Write. Write removes
-	// unfinished files of these names. Default: only the name of this call.
+	// Ours reports whether this program writes files of that name in the directory. Write removes unfinished files of
+	// these names. By default, Write removes only unfinished files for its own path.
 	Ours func(name string) bool
 }
 
@@ -51,7 +51,7 @@ func Write(path string, o Options, write func(*os.File) error) error {
 	if err == nil {
 		err = f.Sync()
 	}
-	if runtime.GOOS == "windows" { // close before the rename, because Windows cannot rename an open file
+	if runtime.GOOS == "windows" { // Windows cannot rename an open file
 		err = errors.Join(err, f.Close())
 	}
 	if err == nil && o.May != nil {
@@ -61,7 +61,7 @@ func Write(path string, o Options, write func(*os.File) error) error {
 		err = os.Rename(name, target)
 	}
 	if runtime.GOOS != "windows" {
-		// closed only at the end, because the lock keeps other processes from removing the file
+		// The file is closed last, because its lock keeps other processes from removing it.
 		err = errors.Join(err, f.Close())
 	}
 	if err != nil {
@@ -73,7 +73,6 @@ func Write(path string, o Options, write func(*os.File) error) error {
 	return nil
 }
 
-// targetOf returns the path of the file that Write replaces, with symbolic links resolved.
 func targetOf(path string) (string, error) {
 	if path == "" {
 		return "", errors.New("the path is empty; name the file to make")
@@ -85,8 +84,8 @@ func targetOf(path string) (string, error) {
 	return real, err
 }
 
-// createNew creates a temporary file beside the target file and locks it, so that other processes do not remove it as
-// unfinished.
+// createNew creates a temporary file beside the target file. It locks the temporary file, so that other processes do
+// not remove it as unfinished.
 func createNew(target string) (*os.File, error) {
 	for {
 		name := target + suffixNew + rand.Text()
@@ -114,8 +113,8 @@ func hasName(f *os.File, name string) bool {
 	return err == nil && os.SameFile(named, opened)
 }
 
-// removeDebris removes the unfinished files of killed processes in a directory, but not files that a process has
-// locked. It ignores errors; the next Write tries again.
+// removeDebris removes the unfinished files of killed processes in a directory. Files that a process has locked stay.
+// Errors are ignored, because the next Write tries again.
 func removeDebris(dir string, ours func(name string) bool) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -129,18 +128,18 @@ func removeDebris(dir string, ours func(name string) bool) {
 	}
 }
 
-// removeDead removes an unfinished file unless a process has locked it. It leaves a file that it cannot open. It opens
-// the file for writing, because NFS locks only such files.
+// removeDead removes an unfinished file unless a process has locked the file or it cannot be opened. It opens the file
+// for writing, because NFS locks only files that are open for writing.
 func removeDead(name string) {
 	f, err := os.OpenFile(name, os.O_RDWR, 0)
 	if err != nil {
 		return
 	}
 	dead := tryLock(f)
-	if dead && runtime.GOOS != "windows" { // remove the file while it is still locked, which Windows does not allow
+	if dead && runtime.GOOS != "windows" { // the file is removed while it is locked, which Windows does not allow
 		_ = os.Remove(name)
 	}
-	_ = f.Close() // the file was not changed, so an error of closing it loses nothing
+	_ = f.Close() // an error of closing an unchanged file loses nothing
 	if dead && runtime.GOOS == "windows" {
 		_ = os.Remove(name)
 	}
@@ -154,7 +153,8 @@ func removeIfThere(name string) error {
 	return err
 }
 
-// SyncDir syncs a directory, so that the names in it survive a power loss. It does nothing where that is not possible.
+// SyncDir syncs a directory, so that the names in the directory survive a power loss. It does nothing on systems that
+// cannot sync directories.
 func SyncDir(dir string) error {
 	if runtime.GOOS == "windows" {
 		return nil

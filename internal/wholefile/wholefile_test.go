@@ -30,8 +30,8 @@ func wantText(t *testing.T, path, want string) {
 	}
 }
 
-// TestWrite checks that Write creates a file and replaces one through a link, and that a write that fails or is refused
-// leaves the old file.
+// TestWrite checks that Write creates a file, and replaces a file through a link. A write that fails or is refused must
+// leave the old file.
 func TestWrite(t *testing.T) {
 	dir := t.TempDir()
 	path, link := filepath.Join(dir, "a"), filepath.Join(dir, "link")
@@ -64,8 +64,8 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// TestDebris checks that Write removes the unfinished files of killed processes for its own targets, but neither a file
-// that another process is writing nor files of other programs with similar names.
+// TestDebris checks that Write removes the unfinished files of killed processes for its own targets. Files that another
+// process is writing, and files of other programs with similar names, must stay.
 func TestDebris(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"a.new-DEAD", "b.ours.new-DEAD", "thesis.new-chapter.odt", "ab.new-X"} {
@@ -73,7 +73,7 @@ func TestDebris(t *testing.T) {
 	}
 	o := Options{Ours: func(name string) bool { return strings.HasSuffix(name, ".ours") }}
 	must(t, Write(filepath.Join(dir, "a"), o, func(f *os.File) error {
-		// the other Write runs while this file is unfinished, and must not remove it
+		// The other Write runs while this file is unfinished, and must not remove the file.
 		return Write(filepath.Join(dir, "a"), o, writes("inner"))
 	}))
 	all, err := os.ReadDir(dir)
@@ -87,11 +87,11 @@ func TestDebris(t *testing.T) {
 	}
 }
 
-// TestLeavesWhatItCanNotLookAt checks that Write leaves a name of an unfinished file that it cannot open for writing,
-// because another program may have created it.
+// TestLeavesWhatItCanNotLookAt checks that Write leaves an unfinished file that it cannot open for writing, because
+// another program may have created the file.
 func TestLeavesWhatItCanNotLookAt(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "a.new-OTHER")
-	must(t, os.Mkdir(name, 0o700)) // a directory, which not even root can open for writing
+	must(t, os.Mkdir(name, 0o700)) // not even root can open a directory for writing
 	removeDead(name)
 	if _, err := os.Stat(name); err != nil {
 		t.Error(err)

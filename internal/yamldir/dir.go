@@ -11,11 +11,10 @@ import (
 // ErrNotEmpty: the directory to which files are to be written already contains files.
 var ErrNotEmpty = errors.New("it has files already")
 
-// unfinished is the name of each file until it is completely written, so that a full disk or a killed process leaves no
-// partial file under an object's name.
+// unfinished is the name of each file until the file is complete. So a full disk or a killed process leaves no partial
+// file under an object's name.
 const unfinished = ".larder-unfinished"
 
-// Dir is a directory to which files of objects are being written.
 type Dir struct {
 	path string
 	root *os.Root // the opened directory; nil before the first Put
@@ -38,8 +37,8 @@ func Open(dir string) (*Dir, error) {
 	return &Dir{path: dir}, nil
 }
 
-// Put writes a file and creates the directories above it. file is a slash-separated path, such as one from Path. It
-// does not replace a file that exists.
+// Put writes a file and creates the directories above the file. file is a slash-separated path, such as a result of
+// Path. Put does not replace an existing file.
 func (d *Dir) Put(file string, text []byte) error {
 	if d.root == nil {
 		if err := os.MkdirAll(d.path, 0o700); err != nil {
@@ -64,7 +63,6 @@ func (d *Dir) Put(file string, text []byte) error {
 	return d.root.Rename(unfinished, file)
 }
 
-// Close closes the directory. The files stay.
 func (d *Dir) Close() error {
 	if d.root == nil {
 		return nil

@@ -4,6 +4,6 @@
 //	err = d.Put(yamldir.Path("web", "deployments.apps", "shop"), text) // any number of times
 //	d.Close()
 //
-// The first Put creates the directory. Links and names in it never lead to writes outside of it (os.Root), and no file
-// is replaced. A Dir is used by one goroutine.
+// The first Put creates the directory. Links and names in the directory never lead to writes outside the directory
+// (os.Root), and no file is replaced. A Dir is not safe for concurrent use.
 package yamldir

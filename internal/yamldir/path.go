@@ -11,8 +11,8 @@ import (
 // cluster is the name of the directory of cluster-scoped objects. No namespace can have this name.
 const cluster = "_cluster"
 
-// maxElement is the maximum length in bytes of a file name without ".yaml". Most file systems allow 255, some
-// encrypting ones only 143.
+// maxElement is the maximum length in bytes of a file name without ".yaml". Most file systems allow 255 bytes, some
+// encrypting file systems only 143.
 const maxElement = 130
 
 // Path returns the path of an object's file: namespace or _cluster, then the resource with its group
@@ -28,8 +28,8 @@ func Path(namespace, resource, name string) string {
 }
 
 // element returns a name in a form that is legal as an element of a path. Bytes other than small letters, digits, "-",
-// "." and "_" are written as %XX. The first byte is also written so if the name is a device on Windows or has a meaning
-// for a shell or git. A name that is too long is cut, and ends in a hash of the whole name.
+// "." and "_" are written as %XX, and so is the first byte of a name that is a device on Windows or has a meaning for a
+// shell or git. A name that is too long is cut, and ends in a hash of the whole name.
 func element(name string) string {
 	var b strings.Builder
 	for i := range len(name) {
@@ -50,7 +50,6 @@ func element(name string) string {
 	return strings.TrimRight(text[:maxElement-17], ".") + "~" + hex.EncodeToString(sum[:8])
 }
 
-// isDevice reports whether Windows treats a file of that name, with any extension, as a device.
 func isDevice(name string) bool {
 	base, _, _ := strings.Cut(name, ".")
 	switch base {

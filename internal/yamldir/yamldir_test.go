@@ -30,8 +30,8 @@ func TestPath(t *testing.T) {
 	}
 }
 
-// TestPathsDiffer checks for arbitrary names that no two objects have the same file, even if case is ignored, and that
-// every file name is legal and within the directory.
+// TestPathsDiffer checks for arbitrary names that no two objects have the same file, even on case-insensitive file
+// systems, and that every file name is legal and within the directory.
 func TestPathsDiffer(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		name := rapid.OneOf(

@@ -55,7 +55,7 @@ const faults = `(() => {
 	return [...new Set(wrong)].slice(0, 20);
 })()`
 
-// checkAccessibility checks the page in dark and light colours, each in a wide and a narrow window.
+// checkAccessibility checks the page in dark and light colours, in a wide and a narrow window.
 func checkAccessibility(tb *tab) {
 	tb.t.Helper()
 	for _, scheme := range []string{"dark", "light"} {

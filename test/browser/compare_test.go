@@ -17,7 +17,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// pair holds the paths of two snapshots of the mirror, between which ten objects differ.
+// pair is the paths of two snapshots of the mirror. Ten objects differ between them.
 type pair struct{ monday, tuesday string }
 
 var twoSnapshots struct {
@@ -26,14 +26,14 @@ var twoSnapshots struct {
 	pair
 }
 
-// differences are the ten changes, in the text of the page.
+// differences are the changes between the snapshots of a pair, in the text of the page.
 var differences = []string{
 	"changed fleet/worker-0042", "changed fleet/worker-1234", "changed fleet/worker-2718", "changed fleet/worker-3141",
 	"changed fleet/worker-4999", "removed fleet/worker-0007", "removed fleet/worker-4444", "replaced fleet/worker-2500",
 	"added fleet/worker-5000", "changed shop/web",
 }
 
-// snapshots saves a snapshot, changes ten objects, and saves a second snapshot. It does so once for all tests.
+// snapshots saves a snapshot, changes ten objects, and saves a second snapshot, once for all tests.
 func snapshots(t *testing.T) pair {
 	t.Helper()
 	twoSnapshots.once.Do(func() {
@@ -72,7 +72,6 @@ func changeObjects(t *testing.T) {
 	mirrored(t, "fleet", worker(workers))
 }
 
-// mirrored waits until the mirror serves a ConfigMap.
 func mirrored(t *testing.T, namespace, name string) {
 	t.Helper()
 	config, err := mirror.Config("")
@@ -96,7 +95,7 @@ func must(t *testing.T, err error) {
 func second[T any](_ T, err error) error { return err }
 
 // TestComparison checks that the page finds the ten changes between two snapshots of 5,000 objects, and lists the
-// changed fields. For a single change the page shows the object before and after.
+// changed fields. For a single change the page must show the object before and after.
 func TestComparison(t *testing.T) {
 	p := snapshots(t)
 	address := serve(t, "--from", p.tuesday, "--compare", p.monday)
@@ -172,7 +171,6 @@ func TestLogged(t *testing.T) {
 	}
 }
 
-// TestNothingToCompare checks that the page of a server without --compare has no link to a comparison.
 func TestNothingToCompare(t *testing.T) {
 	address := serve(t, "--from", snapshots(t).monday)
 	tb := newTab(t)

@@ -56,8 +56,8 @@ func TestHostileObjects(t *testing.T) {
 	if evalAs[bool](tb, "'ran' in window") {
 		t.Error("a script of an object has run")
 	}
-	// The page's Content Security Policy must stop the scripts even if the page inserted them as HTML. The browser
-	// reports that, so the test expects these messages.
+	// The page's Content Security Policy must stop the scripts even if the page inserted them as HTML. The browser logs a
+	// message about each stopped script, so the test expects these messages.
 	tb.expect("Content Security Policy")
 	tb.expect("TrustedHTML")
 	if evalAs[bool](tb, `(() => { try { document.body.innerHTML = "<b>"; return true } catch { return false } })()`) {
@@ -65,7 +65,6 @@ func TestHostileObjects(t *testing.T) {
 	}
 }
 
-// hostile saves a snapshot of objects whose names and values contain scripts, and returns its path.
 func hostile(t *testing.T, dir, name, value string) string {
 	t.Helper()
 	ctx := t.Context()

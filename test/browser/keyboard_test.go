@@ -17,7 +17,7 @@ func TestKeyboard(t *testing.T) {
 		t.Helper()
 		tb.until(`document.querySelector("h1")?.innerText.startsWith("` + want + `")`)
 	}
-	// Tab reaches every element from the first one on, and the focus is visible.
+	// Tab reaches every element from the first element on, and the focus is visible.
 	tb.tabTo(`e.id === "skip" && e.getBoundingClientRect().left > 0`)
 	tb.press(kb.Enter)
 	tb.until(`document.activeElement.id === "main"`)
@@ -25,7 +25,6 @@ func TestKeyboard(t *testing.T) {
 	tb.press(kb.Enter)
 	heading("pods")
 	tb.shows("web-302fd")
-	// Arrows select a row, Enter opens the object, and Escape returns to that row.
 	tb.press(kb.ArrowDown, kb.ArrowDown, kb.ArrowDown, kb.ArrowUp)
 	name := tb.focused()
 	if name != "alerts-6f1ec" {
@@ -52,7 +51,6 @@ func TestKeyboard(t *testing.T) {
 	tb.press(kb.Escape, kb.Escape)
 	heading("State")
 	tb.until(`document.activeElement.textContent === "pods"`)
-	// The form selects by namespace and labels.
 	tb.press(kb.Enter)
 	heading("pods")
 	tb.tabTo(`e.id === "ns"`)
@@ -64,7 +62,7 @@ func TestKeyboard(t *testing.T) {
 	checkAccessibility(tb)
 }
 
-// slash presses the slash key as a keyboard does. The key types its text unless the page handles the event.
+// slash presses the slash key as a keyboard does. The key types a slash unless the page handles the event.
 func (tb *tab) slash() {
 	tb.t.Helper()
 	for _, key := range []input.DispatchKeyEventParams{
@@ -74,7 +72,6 @@ func (tb *tab) slash() {
 	}
 }
 
-// focused returns the text of the focused element.
 func (tb *tab) focused() string {
 	tb.t.Helper()
 	return evalAs[string](tb, "document.activeElement.textContent.trim()")

@@ -27,14 +27,13 @@ import (
 	"github.com/larder-dev/larder/test/e2e/served"
 )
 
-// Values that all tests share.
 var (
 	browserCtx context.Context
 	site       *served.Site
-	client     kubernetes.Interface // client of the API server
+	client     kubernetes.Interface
 	mirror     *served.Mirror
-	token      string // token from the mirror's kubeconfig
-	larder     string // path of the larder program
+	token      string
+	larder     string
 )
 
 // workers is the number of ConfigMaps in the namespace fleet, enough for several pages of a list.
@@ -101,7 +100,6 @@ func unlimited(config *rest.Config) (kubernetes.Interface, error) {
 	return kubernetes.NewForConfig(config)
 }
 
-// fillFleet creates the ConfigMaps of the namespace fleet.
 func fillFleet(ctx context.Context) error {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "fleet"}}
 	if _, err := client.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil {
@@ -128,10 +126,9 @@ func fillFleet(ctx context.Context) error {
 
 func worker(i int) string { return fmt.Sprintf("worker-%04d", i) }
 
-// mirrorPage returns the URL of the mirror's page, token included.
 func mirrorPage() string { return "https://" + mirror.Address() + "/#token=" + token }
 
-// serve runs larder serve until the test ends, and returns the URL of its page, token included.
+// serve runs larder serve until the test ends, and returns the URL of the page, including the token.
 func serve(t *testing.T, args ...string) string {
 	t.Helper()
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig") // larder writes its token to this file only
@@ -171,7 +168,6 @@ func serve(t *testing.T, args ...string) string {
 	return ""
 }
 
-// saveIn saves a snapshot of the mirror in dir, and returns its path.
 func saveIn(t *testing.T, dir, name string) string {
 	t.Helper()
 	path := filepath.Join(dir, name)
@@ -181,7 +177,6 @@ func saveIn(t *testing.T, dir, name string) string {
 	return path
 }
 
-// eventually polls done until it is true, and fails with the message what.
 func eventually(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !done(); time.Sleep(50 * time.Millisecond) {

@@ -12,7 +12,6 @@ import (
 
 const fleet = "#/objects/_/v1/configmaps?ns=fleet"
 
-// TestManyObjects checks that 5,000 objects are shown page by page, and that the search finds objects on any page.
 func TestManyObjects(t *testing.T) {
 	snapshots(t) // creates objects, so it must run before the count below
 	tb := newTab(t)
@@ -41,7 +40,7 @@ func TestManyObjects(t *testing.T) {
 	tb.find("worker-497")
 	rows(10)
 	tb.shows(fmt.Sprintf("10 of %s", thousands(all)))
-	// If a new search replaces one that is still running, the page must show no error.
+	// If a new search replaces a running search, the page must show no error.
 	tb.do(chromedp.Evaluate[chromedp.Void](`{
 		const ask = fetch;
 		window.fetch = async (...request) => {
@@ -57,8 +56,8 @@ func TestManyObjects(t *testing.T) {
 
 func thousands(n int) string { return fmt.Sprintf("%d,%03d", n/1000, n%1000) }
 
-// TestLive checks that the page shows changes in the cluster when they happen. The list of objects changes, and the
-// view of changes shows them with the old values of the columns.
+// TestLive checks that the page shows changes in the cluster when they happen. The list of objects must change, and the
+// view of changes must show the changes with the old values of the columns.
 func TestLive(t *testing.T) {
 	ctx := t.Context()
 	tb := newTab(t)
@@ -77,11 +76,11 @@ func TestLive(t *testing.T) {
 	tb.until(row + `.cells[1].textContent === "2"`)
 	must(t, cms.Delete(ctx, live.Name, metav1.DeleteOptions{}))
 	tb.until("!" + row)
-	// The view of changes shows both changes, and follows new ones.
 	tb.do(chromedp.Click(`nav a[href="#/changes"]`))
 	tb.shows("removed configmaps shop/a-live-one")
 	tb.shows("added configmaps shop/a-live-one")
-	// The recorded changes are the committed ones. The objects of the first list do not count as changes.
+	// The page shows committed changes under the label "Recorded changes". The objects of the first list do not count as
+	// changes.
 	recorded := `[...document.querySelectorAll('ol[aria-label="Recorded changes"] > li')].map((e) => e.innerText).join()`
 	eventually(t, "the removal is not on record", func() bool {
 		tb.do(chromedp.Evaluate[chromedp.Void](`document.getElementById("since")?.dispatchEvent(new Event("change"))`))
@@ -90,7 +89,7 @@ func TestLive(t *testing.T) {
 	if evalAs[bool](tb, recorded+`.includes("worker-0001")`) {
 		t.Error("what the first list has brought is on record")
 	}
-	// The page offers the kind with the most changes first. Its filters select both live and recorded changes.
+	// The page offers the kind with the most changes first. The kind's filters select both live and committed changes.
 	tb.do(chromedp.Evaluate[chromedp.Void](`location.hash = "#/"`))
 	tb.shows("configmaps")
 	tb.do(chromedp.Evaluate[chromedp.Void](`location.hash = "#/changes?ns=shop&q=live-one"`))
@@ -106,8 +105,8 @@ func TestLive(t *testing.T) {
 	tb.shows("removed configmaps shop/a-live-one")
 	tb.until(`document.querySelectorAll("fieldset input:checked").length === 4`)
 	tb.do(chromedp.Evaluate[chromedp.Void](`for (const e of document.querySelectorAll("fieldset input")) if (e.checked !== e.value.startsWith("pods")) e.click()`))
-	// The view shows only events that arrive after it began to follow the kind. So the test changes the pod until a
-	// change is shown.
+	// The view shows only events that arrive after it began to follow the kind. So the test changes the pod until a change
+	// is shown.
 	n := 0
 	eventually(t, "the change of the pod does not appear", func() bool {
 		n++

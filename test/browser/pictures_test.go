@@ -11,7 +11,6 @@ import (
 
 var updateDocs = flag.Bool("docs.update", false, "write the pictures of docs/page.md")
 
-// largestPicture is the maximum size of a picture in the repository, in bytes.
 const largestPicture = 150_000
 
 // TestPictures takes the screenshots of docs/page.md. Only -docs.update writes them to docs/img.

@@ -11,7 +11,7 @@ import (
 )
 
 // TestSignIn checks the form for signing in: without a token the page shows only the form, and a wrong token is
-// refused. A correct token survives a reload of the tab, and other tabs do not have it.
+// refused. A correct token survives a reload of the tab, and other tabs do not have the token.
 func TestSignIn(t *testing.T) {
 	tb := newTab(t)
 	tb.expect("status of 401")
@@ -66,8 +66,8 @@ func TestTokenInTheAddress(t *testing.T) {
 	}
 }
 
-// TestRights checks the page for a user with the right to read one kind in one namespace, and without the right to read
-// the mirror's state. The page shows the served kinds, the permitted objects, and why the rest is missing.
+// TestRights checks the page for a user who may read one kind in one namespace, but not the mirror's state. The page
+// must show the served kinds, the permitted objects, and the reason why other objects are missing.
 func TestRights(t *testing.T) {
 	dir := t.TempDir()
 	tokens, rights := filepath.Join(dir, "tokens"), filepath.Join(dir, "rights.yaml")

@@ -12,13 +12,13 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestStateView checks the page's view of the mirror's state: it hides empty kinds, finds kinds by name, and sorts by a
-// column (issue 37).
+// TestStateView checks that the page's view of the mirror's state hides empty kinds, finds kinds by name, and sorts by
+// a column (issue 37).
 func TestStateView(t *testing.T) {
 	tb := newTab(t)
 	tb.open(mirrorPage(), "configmaps")
 	const names = `[...document.querySelectorAll("tbody th")].map((e) => e.textContent)`
-	tb.until(`/\d empty kinds? hidden/.test(document.getElementById("main").innerText)`) // perhaps no events yet
+	tb.until(`/\d empty kinds? hidden/.test(document.getElementById("main").innerText)`) // there may be no events yet
 	if evalAs[bool](tb, names+`.includes("jobs.batch")`) {
 		t.Error("the empty kind jobs.batch is shown")
 	}
@@ -61,7 +61,6 @@ func TestStateNotes(t *testing.T) {
 	checkAccessibility(tb)
 }
 
-// TestBadStates checks that the page marks a failed pod and a pod that is not ready by colour (issue 37).
 func TestBadStates(t *testing.T) {
 	tb := newTab(t)
 	tb.open(mirrorPage(), "configmaps")

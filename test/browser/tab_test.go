@@ -19,18 +19,17 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// patience is the timeout of each step in the browser, long enough for a busy machine.
 const patience = time.Minute
 
-// tab is a browser tab. Its test fails at the end if the tab had unexpected problems.
+// tab is a browser tab. The test fails at the end if the tab had unexpected problems.
 type tab struct {
 	t   *testing.T
 	ctx context.Context
 
 	mu       sync.Mutex
-	problems []string // guarded by mu
-	asked    int      // number of requests; guarded by mu
-	// expected are texts. A problem that contains one of them was caused on purpose by the test.
+	problems []string // mu guards problems and asked
+	asked    int
+	// expected are texts. A problem with one of these texts was caused on purpose by the test.
 	expected []string
 }
 
@@ -57,7 +56,7 @@ func newTab(t *testing.T) *tab {
 	return tb
 }
 
-// note records problems of the tab: console errors, exceptions, requests to other hosts, and tokens in URLs.
+// note notes problems of the tab: console errors, exceptions, requests to other hosts, and tokens in URLs.
 func (tb *tab) note(ev any) {
 	tb.mu.Lock()
 	defer tb.mu.Unlock()
@@ -93,14 +92,12 @@ func (tb *tab) problem(format string, args ...any) {
 	tb.problems = append(tb.problems, text)
 }
 
-// expect permits problems of the tab whose message contains text.
 func (tb *tab) expect(text string) {
 	tb.mu.Lock()
 	defer tb.mu.Unlock()
 	tb.expected = append(tb.expected, text)
 }
 
-// do runs browser actions.
 func (tb *tab) do(actions ...chromedp.Action[chromedp.Void]) {
 	tb.t.Helper()
 	ctx, cancel := context.WithTimeout(tb.ctx, patience)
@@ -110,14 +107,12 @@ func (tb *tab) do(actions ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// open opens a URL, and waits until the page shows text.
 func (tb *tab) open(address, text string) {
 	tb.t.Helper()
 	tb.do(chromedp.Navigate(address))
 	tb.shows(text)
 }
 
-// evalAs returns the value of a JavaScript expression.
 func evalAs[T any](tb *tab, expression string, o ...chromedp.EvaluateOption) T {
 	tb.t.Helper()
 	v, err := tryAs[T](tb, expression, o...)
@@ -127,7 +122,6 @@ func evalAs[T any](tb *tab, expression string, o ...chromedp.EvaluateOption) T {
 	return v
 }
 
-// tryAs returns the value of a JavaScript expression, or the error of its evaluation.
 func tryAs[T any](tb *tab, expression string, o ...chromedp.EvaluateOption) (T, error) {
 	ctx, cancel := context.WithTimeout(tb.ctx, patience)
 	defer cancel()
@@ -140,7 +134,6 @@ func navigating(err error) bool {
 	return errors.As(err, &protocol) && strings.Contains(protocol.Message, "navigated or closed")
 }
 
-// shown returns the page's title, URL and text.
 func (tb *tab) shown() string {
 	ctx, cancel := context.WithTimeout(tb.ctx, 5*time.Second)
 	defer cancel()
@@ -152,7 +145,6 @@ func (tb *tab) shown() string {
 	return text
 }
 
-// until waits until a JavaScript expression is true.
 func (tb *tab) until(expression string) {
 	tb.t.Helper()
 	deadline := time.Now().Add(patience)
@@ -171,7 +163,6 @@ func (tb *tab) until(expression string) {
 	}
 }
 
-// shows waits until the main part of the page contains text.
 func (tb *tab) shows(text string) {
 	tb.t.Helper()
 	tb.until(fmt.Sprintf("document.getElementById('main')?.innerText.includes(%q)", text))
@@ -180,14 +171,12 @@ func (tb *tab) shows(text string) {
 // blur removes the keyboard focus and scrolls to the top of the page.
 var blur = chromedp.Evaluate[chromedp.Void]("document.activeElement.blur(); scrollTo(0, 0)")
 
-// find replaces the text in the search field.
 func (tb *tab) find(text string) {
 	tb.t.Helper()
 	tb.do(chromedp.Evaluate[chromedp.Void](`document.getElementById("search").select()`), chromedp.SendKeys("#search", text))
 	tb.until(fmt.Sprintf(`new URLSearchParams(location.hash.split("?")[1]).get("q") === %q`, text))
 }
 
-// press sends key events.
 func (tb *tab) press(keys ...string) {
 	tb.t.Helper()
 	for _, k := range keys {
@@ -207,7 +196,7 @@ func (tb *tab) tabTo(condition string) {
 	tb.t.Fatalf("Tab never reaches what is %s\nthe page shows: %s", condition, tb.shown())
 }
 
-// emulate emulates a preferred colour scheme, dark or light, and the size of the window.
+// emulate sets the preferred colour scheme, dark or light, and the size of the window.
 func (tb *tab) emulate(scheme string, width, height int64) {
 	tb.t.Helper()
 	tb.do(chromedp.EmulateViewport(width, height))

@@ -19,7 +19,6 @@ func at(name, rv string) *corev1.Pod {
 	return pod
 }
 
-// going returns a pod that is being deleted: it has a deletionTimestamp.
 func going(name, rv string) *corev1.Pod {
 	pod := at(name, rv)
 	pod.DeletionTimestamp = ptr.To(metav1.Unix(1, 0))

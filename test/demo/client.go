@@ -19,7 +19,6 @@ import (
 	"github.com/larder-dev/larder/informer/requests"
 )
 
-// client is a REST client with connections of its own. It counts received bytes.
 type client struct {
 	// Interface is a REST client for the core group, version v1. A clientset would add 10 MB to the program.
 	rest.Interface
@@ -27,7 +26,7 @@ type client struct {
 	received  atomic.Int64
 	dialer    *connrotation.Dialer
 
-	mu       sync.Mutex // guards the fields below
+	mu       sync.Mutex // mu guards the fields below
 	watching bool
 	answered time.Time
 }
@@ -57,10 +56,9 @@ func newClient(cluster Cluster, userAgent string) (*client, error) {
 	return c, err
 }
 
-// close closes the connections.
 func (c *client) close() { c.dialer.CloseAll() }
 
-// noteAnswer resets the recorded time, so that firstAnswer returns the time of the next successful answer.
+// noteAnswer makes firstAnswer return the time of the next successful answer.
 func (c *client) noteAnswer() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -8,31 +8,25 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Cluster is the API server of the demo. Config is safe for concurrent use. The other methods are called from one
-// goroutine at a time.
+// Cluster is the API server of the demo. Only Config is safe for concurrent use.
 type Cluster interface {
-	// Label is the cluster's name in the output, for example "kube-apiserver v1.36.3".
 	Label() string
-	// Notes explain how the figures are measured, one line each. May be empty.
 	Notes() []string
 	// Config returns a client configuration with that user agent and without client-side throttling.
 	Config(userAgent string) *rest.Config
-	// Stop stops the API server. Its port refuses connections.
 	Stop(ctx context.Context) error
-	// Start starts the API server at the same address without its watch history, and returns once it is ready. A watch
-	// from a resourceVersion before Stop is answered with 410.
+	// Start starts the API server at the old address without its watch history, and returns once the server is ready. A
+	// watch from a resourceVersion before Stop is answered with 410.
 	Start(ctx context.Context) error
-	// Requests returns the requests for pods with that user agent so far.
 	Requests(ctx context.Context, userAgent string) (Requests, error)
 }
 
-// Requests holds the numbers of one client's requests for pods, by type of request.
+// Requests are the numbers of one client's requests for pods, by type of request.
 type Requests struct {
-	// Lists is the number of lists, and Pages the number of requests for them.
 	Lists int
 	Pages int
-	// Probes counts lists with limit=1 that only read the server's resourceVersion. Lookups counts requests for one
-	// object by name. Compares counts pages of metadata that an informer compares with its objects.
+	// Probes counts lists with limit=1 that only read the server's resourceVersion. Lookups counts requests for one object
+	// by name. Compares counts pages of metadata that an informer compares with its objects.
 	Probes   int
 	Lookups  int
 	Compares int
@@ -51,7 +45,7 @@ func (r *Requests) Count(verb string, query url.Values) {
 	case verb != "list":
 	case strings.Contains(query.Get("fieldSelector"), "metadata.name="):
 		r.Lookups++
-	case query.Get("timeoutSeconds") != "": // only a metadata comparison sets it; an audit log has no Accept header
+	case query.Get("timeoutSeconds") != "": // only a metadata comparison has a timeout; an audit log has no Accept header
 		r.Compares++
 	case query.Get("limit") == "1" && query.Get("continue") == "":
 		r.Probes++
@@ -63,5 +57,4 @@ func (r *Requests) Count(verb string, query url.Values) {
 	}
 }
 
-// WholeState returns the number of requests for all objects or for a page of them.
 func (r Requests) WholeState() int { return r.Pages + r.WatchLists }

@@ -4,9 +4,9 @@
 // Run is the demo. It needs a Cluster: Embedded, which is the fake API server in this process, or another
 // implementation such as the kube-apiserver of test/e2e/cmd/demo-real. `make demo` and `make demo-real` run it.
 //
-// Every figure is measured: bytes by a counting dialer, requests by the cluster's own log where it has one. Every claim
-// is checked against a fresh LIST or against the demo's own changes. A false claim ends the demo with an error that
-// wraps ErrClaim.
+// Every figure is measured: bytes by a counting dialer, requests by the cluster's log if the cluster has one. Every
+// claim is checked against a fresh LIST or against the demo's own changes. A false claim ends the demo with an error
+// that wraps ErrClaim.
 //
 // Run returns after it has stopped its goroutines and removed its namespace.
 package demo

@@ -29,7 +29,6 @@ type larder struct {
 	done   chan struct{}
 }
 
-// larderStart holds the parameters of such a run.
 type larderStart struct {
 	cluster         Cluster
 	namespace, file string
@@ -38,7 +37,6 @@ type larderStart struct {
 	ledger          *ledger
 }
 
-// startLarder opens the store and runs an informer on it, as a program with Larder does.
 func startLarder(ctx context.Context, o larderStart) (*larder, error) {
 	c, err := newClient(o.cluster, o.userAgent)
 	if err != nil {
@@ -78,7 +76,6 @@ func startLarder(ctx context.Context, o larderStart) (*larder, error) {
 	return l, nil
 }
 
-// stop stops the informer and closes the store.
 func (l *larder) stop() error {
 	l.cancel()
 	<-l.done
@@ -86,7 +83,6 @@ func (l *larder) stop() error {
 	return l.store.Close()
 }
 
-// awaitSync waits until HasSynced is true for the informer and for its handler.
 func (l *larder) awaitSync(ctx context.Context) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()

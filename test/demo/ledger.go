@@ -10,21 +10,19 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// ledger is an event handler that records the received events, to compare them with the expected ones.
+// ledger is an event handler that compares the received events with the expected ones.
 type ledger struct {
 	marker string
 
-	mu sync.Mutex // guards the fields below
-	// stored holds the resourceVersions on disk before the start, by key. An object is removed when the handler
-	// receives it as stored.
+	mu sync.Mutex // mu guards the fields below
+	// stored has the resourceVersions on disk before the start, by key. An object is removed when the handler receives it
+	// as stored.
 	stored   map[string]string
 	replayed int
 	got      changes
-	// deleting holds the keys of objects that received a deletionTimestamp by an update. kube-apiserver deletes a pod
-	// that way.
-	deleting []string
-	problems []string
-	// marked is closed when the marker pod is added, unmarked when the marker pod is deleted.
+	// deleting has the keys of objects that received a deletionTimestamp by an update, as kube-apiserver deletes a pod.
+	deleting         []string
+	problems         []string
 	marked, unmarked chan struct{}
 }
 
@@ -36,7 +34,6 @@ func newLedger(stored map[string]string, marker string) *ledger {
 
 var _ cache.ResourceEventHandler = (*ledger)(nil)
 
-// OnAdd implements cache.ResourceEventHandler.
 func (l *ledger) OnAdd(obj any, _ bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -60,8 +57,8 @@ func (l *ledger) OnAdd(obj any, _ bool) {
 	}
 }
 
-// OnUpdate implements cache.ResourceEventHandler. kube-apiserver deletes a pod in two writes, of which the first sets
-// the deletionTimestamp. An update by that write is not counted as a change.
+// kube-apiserver deletes a pod in two writes, of which the first sets the deletionTimestamp. OnUpdate does not count
+// that write as a change.
 func (l *ledger) OnUpdate(before, after any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -79,7 +76,6 @@ func (l *ledger) OnUpdate(before, after any) {
 	}
 }
 
-// OnDelete implements cache.ResourceEventHandler.
 func (l *ledger) OnDelete(obj any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -112,7 +108,6 @@ func (l *ledger) problemLocked(format string, args ...any) {
 	l.problems = append(l.problems, fmt.Sprintf(format, args...))
 }
 
-// compare returns the differences between the recorded events and the expected number of stored objects and changes.
 func (l *ledger) compare(replayed int, want changes) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -9,7 +9,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// plain is one run of client-go's informer.
 type plain struct {
 	client   *client
 	informer cache.SharedIndexInformer

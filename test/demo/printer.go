@@ -9,7 +9,6 @@ import (
 	"time"
 )
 
-// namesPerLine is the maximum number of deleted pods whose names one line of output lists.
 const namesPerLine = 6
 
 // printer writes the demo's output for people. It keeps the first error of its writer.
@@ -36,7 +35,6 @@ func (p *printer) chapter(format string, args ...any) {
 
 func (p *printer) line(format string, args ...any) { p.printf("   "+format+"\n", args...) }
 
-// cost prints the requests, bytes and duration of a start of Larder.
 func (p *printer) cost(m Measure) {
 	p.line("%s, %s received, %s.", m.Requests, size(m.Received), span(m.Took))
 }
@@ -57,13 +55,11 @@ func (p *printer) events(step *Step, format string) {
 	}
 }
 
-// String returns the numbers of created, updated and deleted objects in words.
 func (c changes) String() string {
 	return fmt.Sprintf("%s pods were changed, %s created, %s deleted", count(len(c.updated)), count(len(c.created)),
 		count(len(c.deleted)))
 }
 
-// String lists the numbers of requests by type. It omits types with no request.
 func (r Requests) String() string {
 	parts := []string{r.lists()}
 	for _, part := range []struct {
@@ -78,7 +74,7 @@ func (r Requests) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// lists returns the number of lists as text. If the lists needed more requests, it adds the number of pages.
+// lists returns the number of lists as text. If the lists needed more requests, the text includes the number of pages.
 func (r Requests) lists() string {
 	text := fmt.Sprintf("%d %s", r.Lists, plural("list", r.Lists))
 	if r.Pages > r.Lists {
@@ -99,7 +95,6 @@ func plural(name string, n int) string {
 	return name + "s"
 }
 
-// table prints the measurements of all steps side by side.
 func (p *printer) table(r Report) {
 	p.printf("\n")
 	var text strings.Builder
@@ -119,7 +114,6 @@ func (p *printer) table(r Report) {
 		})...)
 		row(cells("  pods", columns, func(m Measure) string { return count(m.Objects) })...)
 	}
-	// A write to a strings.Builder returns no error.
 	_ = w.Flush()
 	for line := range strings.Lines(text.String()) {
 		p.printf("%s\n", strings.TrimRight(line, " \n"))
@@ -151,7 +145,6 @@ func wholeState(m Measure) string {
 	}
 }
 
-// count formats a number with commas.
 func count(n int) string {
 	digits := strconv.Itoa(n)
 	for i := len(digits) - 3; i > 0; i -= 3 {
@@ -171,7 +164,6 @@ func size(n int64) string {
 	return fmt.Sprintf("%.1f MB", float64(n)/1e6)
 }
 
-// span formats a duration for people.
 func span(d time.Duration) string {
 	if d < time.Second {
 		return fmt.Sprintf("%d ms", d.Milliseconds())

@@ -8,9 +8,7 @@ import (
 // ErrClaim is wrapped by Run's error if a claim of the demo is false.
 var ErrClaim = errors.New("a claim of the demo does not hold")
 
-// Report holds the figures of a demo.
 type Report struct {
-	// Steps are in order: cold start, restart, start without the API server, API server back.
 	Steps []Step
 }
 
@@ -20,26 +18,23 @@ type Step struct {
 	// Larder, Default (client-go with WatchList) and List (client-go with LIST) are the figures of the three informers.
 	// Synced is false for an informer that could not sync because there was no server.
 	Larder, Default, List Measure
-	// Created, Updated and Deleted are the keys in the events of Larder's handler. Replayed counts the stored objects that
-	// it received.
+	// Created, Updated and Deleted are the keys in the events of Larder's handler. Replayed is the number of stored
+	// objects that the handler received.
 	Created, Updated, Deleted []string
 	Replayed                  int
-	// Reason is the reason of Larder's relist, or "" if there was none.
-	Reason string
-	// Age is the age of the data that was served without the server.
-	Age time.Duration
+	Reason                    string
+	Age                       time.Duration
 }
 
-// Measure holds the figures of one start of one informer.
 type Measure struct {
 	Synced bool
 	// Took is the time from the start until the sync was complete. In the last step, it begins at the server's first
 	// answer to Larder.
 	Took time.Duration
-	// Waited is the time until Larder noticed that the server was back; 0 if that was before Cluster.Start returned.
+	// Waited is the time until Larder noticed that the server was back; 0 if Larder noticed it before Cluster.Start
+	// returned.
 	Waited   time.Duration
 	Requests Requests
-	// Received counts bytes on the wire.
 	Received int64
 	Objects  int
 }

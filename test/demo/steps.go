@@ -38,7 +38,6 @@ func (want state) equal(got cache.Store) error {
 	return errors.Join(errs...)
 }
 
-// coldStart starts Larder without a file.
 func (s *story) coldStart(ctx context.Context) (err error) {
 	s.out.chapter("Cold start. Nothing is on disk.")
 	step := &Step{Name: "cold start"}
@@ -60,8 +59,6 @@ func (s *story) coldStart(ctx context.Context) (err error) {
 	return nil
 }
 
-// startAndSync starts Larder, waits for its sync with the server, and measures the start. The caller calls finish
-// afterwards.
 func (s *story) startAndSync(ctx context.Context, step *Step, name string, stored state) (*larder, error) {
 	l, err := s.start(ctx, name, informer.Resumed, stored)
 	if err != nil {
@@ -88,7 +85,6 @@ func (s *story) finish(ctx context.Context, l *larder, step *Step, err error) er
 	return err
 }
 
-// restart starts Larder while the server still has its watch history.
 func (s *story) restart(ctx context.Context) (err error) {
 	step := &Step{Name: "restart"}
 	stored := s.now
@@ -145,8 +141,8 @@ func (s *story) offline(ctx context.Context) (err error) {
 func (s *story) stopServer(ctx context.Context) error {
 	s.down = true
 	err := s.cluster.Stop(ctx)
-	// Connections from before the server's stop are closed, so that the first request after its start does not fail on
-	// one.
+	// Connections from before the server's stop are closed, because the first request after the server's start might use
+	// such a connection and fail.
 	s.world.client.close()
 	return err
 }

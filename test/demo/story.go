@@ -18,24 +18,21 @@ import (
 const (
 	defaultPods = 5000
 	minPods     = 20
-	// stepTimeout limits each wait.
 	stepTimeout = 2 * time.Minute
 	pollEvery   = 2 * time.Millisecond
 	// offlinePatience is how long the demo lets client-go's informer try to sync without a server.
 	offlinePatience = time.Second
 )
 
-// Options configure Run. The zero value works.
 type Options struct {
 	// Pods is the number of pods, at least 20. Default: 5,000.
 	Pods int
 	// Out receives the output. Default: none.
 	Out io.Writer
-	// Dir is the directory of Larder's file, which Run leaves there. Default: a temporary directory that Run removes.
+	// Dir is the directory of Larder's file, which stays after Run. Default: a temporary directory that Run removes.
 	Dir string
 }
 
-// story is one run of the demo.
 type story struct {
 	o       Options
 	cluster Cluster
@@ -45,8 +42,7 @@ type story struct {
 	report  Report
 
 	// now is the server's state, by key. While Larder is stopped, it is also the state in Larder's file.
-	now state
-	// down is true while the API server is stopped.
+	now  state
 	down bool
 }
 
@@ -90,7 +86,6 @@ func (s *story) run(ctx context.Context) error {
 	return nil
 }
 
-// cleanUp removes the namespace. It starts the server first if that is stopped.
 func (s *story) cleanUp(ctx context.Context) error {
 	if s.down {
 		if err := s.cluster.Start(context.WithoutCancel(ctx)); err != nil {
@@ -135,7 +130,6 @@ func (s *story) start(ctx context.Context, step string, policy informer.SyncPoli
 	})
 }
 
-// measure returns the figures (requests, bytes, duration) of a start of Larder.
 func (s *story) measure(ctx context.Context, l *larder, took time.Duration) (Measure, error) {
 	m := Measure{Synced: true, Took: took, Received: l.client.received.Load(),
 		Objects: len(l.informer.GetStore().ListKeys())}
@@ -144,7 +138,6 @@ func (s *story) measure(ctx context.Context, l *larder, took time.Duration) (Mea
 	return m, err
 }
 
-// verify checks the handler's events, and the store against a fresh LIST.
 func (s *story) verify(ctx context.Context, l *larder, step *Step, replayed int, want changes) error {
 	// The handler receives events in order. So the events of a pod created last (the marker) follow all events of the
 	// step.
@@ -164,7 +157,6 @@ func (s *story) verify(ctx context.Context, l *larder, step *Step, replayed int,
 	return s.equal(step, l, now)
 }
 
-// mark creates and deletes the marker pod, and waits for both events.
 func (s *story) mark(ctx context.Context, l *larder) error {
 	name := nameOf(l.ledger.marker)
 	if err := s.world.createPod(ctx, name); err != nil {
@@ -179,7 +171,6 @@ func (s *story) mark(ctx context.Context, l *larder) error {
 	return l.await(ctx, l.ledger.unmarked)
 }
 
-// equal compares Larder's store with a wanted state, pod by pod.
 func (s *story) equal(step *Step, l *larder, want state) error {
 	if err := want.equal(l.informer.GetStore()); err != nil {
 		return fmt.Errorf("%s: the store: %w: %w", step.Name, ErrClaim, err)
@@ -187,7 +178,6 @@ func (s *story) equal(step *Step, l *larder, want state) error {
 	return nil
 }
 
-// claim returns nil if holds is true. Otherwise it returns an error that wraps ErrClaim.
 func claim(holds bool, step *Step, format string, args ...any) error {
 	if holds {
 		return nil

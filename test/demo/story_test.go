@@ -28,7 +28,6 @@ func TestStoryOnTheEmbeddedServer(t *testing.T) {
 	}
 }
 
-// checkReport checks the figures of each step in a report of the demo.
 func checkReport(t *testing.T, r Report) {
 	t.Helper()
 	if len(r.Steps) != 4 {
@@ -51,8 +50,8 @@ func checkReport(t *testing.T, r Report) {
 	if got := cold.Larder.Requests; got.Lists != 1 || got.WatchLists != 0 || len(cold.Created) != testPods {
 		t.Errorf("cold start: %+v, %d pods created", got, len(cold.Created))
 	}
-	// The look-up of a changed object may be faster than the event of the change on the watch. Then a second probe
-	// reads the resourceVersion that the watch must reach.
+	// The look-up of a changed object may be faster than the event of the change on the watch. Then a second probe reads
+	// the resourceVersion that the watch must reach.
 	if got := restart.Larder.Requests; got.WholeState() != 0 || got.Probes < 1 || got.Probes > 2 || got.Watches == 0 {
 		t.Errorf("restart: %+v", got)
 	}
@@ -97,7 +96,6 @@ func checkOutput(t *testing.T, out string, r Report) {
 	}
 }
 
-// failing is a cluster in which one operation fails on purpose.
 type failing struct {
 	*Embedded
 	stop     error

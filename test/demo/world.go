@@ -26,20 +26,16 @@ import (
 )
 
 const (
-	// writers is the number of concurrent write requests.
 	writers = 16
 	// scheduler is the name of a scheduler that does not exist, so that the pods stay unscheduled.
 	scheduler = "larder-demo-has-none"
-	// admissionPatience is how long pods may be refused in a new namespace, because its service account does not exist
-	// yet.
+	// admissionPatience is how long a new namespace may refuse pods because its service account does not exist yet.
 	admissionPatience = 30 * time.Second
 	// removeTries is the number of attempts to remove the namespace, because a request may use a dead connection.
 	removeTries = 3
-	// cleanupTime is the timeout for the removal of the namespace.
 	cleanupTime = 2 * time.Minute
 )
 
-// world is the demo's namespace and its pods.
 type world struct {
 	client    *client
 	namespace string
@@ -47,10 +43,8 @@ type world struct {
 	made bool
 }
 
-// state holds the pods of a fresh LIST, by key.
 type state map[string]*corev1.Pod
 
-// changes are the keys of changed objects, sorted.
 type changes struct{ created, updated, deleted []string }
 
 func (c changes) sort() changes {
@@ -69,7 +63,6 @@ func newWorld(cluster Cluster) (*world, error) {
 	return &world{client: c, namespace: "larder-demo-" + suffix}, nil
 }
 
-// makeNamespace creates the namespace.
 func (w *world) makeNamespace(ctx context.Context) error {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}}
 	err := w.client.Post().Resource("namespaces").Body(ns).Do(ctx).Error()
@@ -81,7 +74,7 @@ func (w *world) makeNamespace(ctx context.Context) error {
 }
 
 // mayHaveTakenEffect reports whether a failed request may have changed the server. It returns false if the server
-// refused the request, or was not reached.
+// refused the request or was not reached.
 func mayHaveTakenEffect(err error) bool {
 	var status apierrors.APIStatus
 	var network *net.OpError
@@ -94,7 +87,6 @@ func mayHaveTakenEffect(err error) bool {
 	return true
 }
 
-// create creates n pods.
 func (w *world) create(ctx context.Context, n int) error {
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, admissionPatience, true,
@@ -124,18 +116,16 @@ func (w *world) deletePod(ctx context.Context, name string) error {
 	return w.pods(w.client.Delete()).Name(name).Body(now).Do(ctx).Error()
 }
 
-// pods sets the namespace and resource of a request to the demo's pods.
 func (w *world) pods(r *rest.Request) *rest.Request { return r.Namespace(w.namespace).Resource("pods") }
 
-// change updates a hundredth of the pods, creates half as many, and deletes a fifth of the updated number. round is
-// part of new names.
+// change updates a hundredth of the pods. Per ten updates it creates five pods and deletes two. round is part of the
+// names of new pods.
 func (w *world) change(ctx context.Context, now state, round int) (changes, error) {
 	keys := slices.Sorted(maps.Keys(now))
 	updates, creates, deletes := max(len(keys)/100, 5), max(len(keys)/200, 3), max(len(keys)/500, 2)
 	var done changes
 	picked := spread(keys, updates+deletes)
 	for i, key := range picked {
-		// Deletions are spread evenly among the updates.
 		if (i+1)*deletes/len(picked) > i*deletes/len(picked) {
 			done.deleted = append(done.deleted, key)
 		} else {
@@ -164,7 +154,6 @@ func (w *world) change(ctx context.Context, now state, round int) (changes, erro
 	return done.sort(), err
 }
 
-// list reads the pods from the server, in pages.
 func (w *world) list(ctx context.Context) (state, error) {
 	now := state{}
 	o := metav1.ListOptions{Limit: 1000}
@@ -216,7 +205,6 @@ func (w *world) removeOnce(ctx context.Context) error {
 	return err
 }
 
-// spread returns n evenly spaced keys.
 func spread(keys []string, n int) []string {
 	var out []string
 	for i := range min(n, len(keys)) {
@@ -227,7 +215,6 @@ func spread(keys []string, n int) []string {
 
 func nameOf(key string) string { return key[strings.IndexByte(key, '/')+1:] }
 
-// inParallel calls do for each key, and returns the first error.
 func inParallel(ctx context.Context, keys []string, do func(ctx context.Context, key string) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -255,7 +242,7 @@ func inParallel(ctx context.Context, keys []string, do func(ctx context.Context,
 
 // newPod returns a pod of about three kilobytes that is never scheduled.
 func newPod(name string) *corev1.Pod {
-	// The contents of pods differ. Equal pods would compress better than real ones.
+	// The contents of pods differ, because equal pods would compress better than real ones.
 	digest := fmt.Sprintf("%x", sha256.Sum256([]byte(name)))
 	container := func(name string) corev1.Container {
 		c := corev1.Container{

@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// pods returns the pods of the chart's workloads, by component. It creates them from the pod templates, since the
+// pods returns the pods of the chart's workloads, by component. It creates them from the pod templates, because the
 // tests' kube-apiserver has no controllers.
 func (r *release) pods(t *testing.T) map[string]*corev1.Pod {
 	t.Helper()
@@ -44,8 +44,8 @@ func (r *release) pods(t *testing.T) map[string]*corev1.Pod {
 	return all
 }
 
-// TestAdmission checks that kube-apiserver accepts all objects of the chart. Their pods meet the restricted level of
-// Pod Security, except pods with a hostPath, which need a privileged namespace.
+// TestAdmission checks that kube-apiserver accepts all objects of the chart. Their pods must meet the restricted level
+// of Pod Security, except pods with a hostPath, which need a privileged namespace.
 func TestAdmission(t *testing.T) {
 	w := newWorld(t)
 	for _, level := range []string{"restricted", "baseline", "privileged"} {
@@ -93,8 +93,8 @@ func hostPath(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.HostPath != nil })
 }
 
-// TestNodePods checks that node pods tolerate all taints unless the values say otherwise. An init container gives them
-// ownership of the whole store directory.
+// TestNodePods checks that node pods tolerate all taints unless the values say otherwise, and that an init container
+// gives them ownership of the whole store directory.
 func TestNodePods(t *testing.T) {
 	pod := render(t, "larder", "node: {enabled: true}").pods(t)["node"].Spec
 	if want := []corev1.Toleration{{Operator: corev1.TolerationOpExists}}; !slices.Equal(pod.Tolerations, want) {

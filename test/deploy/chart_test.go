@@ -23,7 +23,6 @@ import (
 
 var chartDir = filepath.Join("..", "..", "deploy", "chart")
 
-// release is the Helm chart, rendered under the release name larder.
 type release struct {
 	namespace string
 	text      string // all templates, in the format of helm template
@@ -31,7 +30,6 @@ type release struct {
 	objects   []*unstructured.Unstructured
 }
 
-// render renders the chart with values in YAML.
 func render(t *testing.T, namespace, values string) *release {
 	t.Helper()
 	r, err := tryRender(namespace, values)
@@ -102,7 +100,6 @@ func parse(text string) (all []*unstructured.Unstructured, err error) {
 	}
 }
 
-// find returns the only rendered object of that kind and name.
 func (r *release) find(t *testing.T, kind, name string) *unstructured.Unstructured {
 	t.Helper()
 	var found []*unstructured.Unstructured
@@ -117,7 +114,6 @@ func (r *release) find(t *testing.T, kind, name string) *unstructured.Unstructur
 	return found[0]
 }
 
-// as converts an object to its Go type.
 func as[T any](t *testing.T, u *unstructured.Unstructured) (object T) {
 	t.Helper()
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &object); err != nil {
@@ -126,7 +122,6 @@ func as[T any](t *testing.T, u *unstructured.Unstructured) (object T) {
 	return object
 }
 
-// kinds returns the number of rendered objects of each kind.
 func (r *release) kinds() map[string]int {
 	n := map[string]int{}
 	for _, u := range r.objects {

@@ -18,7 +18,6 @@ import (
 	"github.com/larder-dev/larder/test/e2e/controlplane"
 )
 
-// runToEnd runs the containers of a job's pod in sequence.
 func (p *sandbox) runToEnd(t *testing.T) {
 	t.Helper()
 	for _, c := range p.containers() {
@@ -26,7 +25,6 @@ func (p *sandbox) runToEnd(t *testing.T) {
 	}
 }
 
-// runOnce runs a container to its end.
 func (p *sandbox) runOnce(t *testing.T, c corev1.Container) {
 	t.Helper()
 	line := p.command(t, c)
@@ -39,14 +37,12 @@ func (p *sandbox) runOnce(t *testing.T, c corev1.Container) {
 	}
 }
 
-// running is a pod whose container runs on this machine.
 type running struct {
 	*sandbox
 	log     string
 	process *controlplane.Process
 }
 
-// run runs the init containers, then starts the container. It runs until the test ends.
 func (p *sandbox) run(t *testing.T) *running {
 	t.Helper()
 	for _, c := range p.pod.Spec.InitContainers {
@@ -65,7 +61,7 @@ func (p *sandbox) run(t *testing.T) *running {
 	return r
 }
 
-// stop terminates the process as the kubelet does, and checks that its log has no message about missing permissions.
+// stop terminates the process as the kubelet does. The container's log must have no message about missing permissions.
 func (r *running) stop(t *testing.T) {
 	t.Helper()
 	if err := r.process.Terminate(); err != nil {

@@ -15,7 +15,6 @@ import (
 	_ "github.com/prometheus-operator/prometheus-operator/pkg/versionutil"
 )
 
-// definePodMonitors installs the Prometheus operator's definitions of PodMonitors and PrometheusRules.
 func (w *world) definePodMonitors(t *testing.T) {
 	t.Helper()
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}",

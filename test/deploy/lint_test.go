@@ -79,8 +79,8 @@ keySecret: larder-key
 mirror: {enabled: true, replicas: 2, snapshotTo: /var/lib/larder/snapshots/}`,
 }
 
-// TestLint checks that Helm's linter accepts the chart with each set of values. With each set the chart renders, and
-// its sync.yaml is a valid configuration.
+// TestLint checks that Helm's linter accepts the chart with each set of values, that the chart renders, and that the
+// rendered sync.yaml is a valid configuration.
 func TestLint(t *testing.T) {
 	for name, values := range variants {
 		given := map[string]any{}
@@ -117,7 +117,7 @@ func TestLint(t *testing.T) {
 	}
 }
 
-// TestRefused checks that the chart refuses unknown and contradictory values, with a message that names them.
+// TestRefused checks that the chart refuses unknown and contradictory values, with a message that names the values.
 func TestRefused(t *testing.T) {
 	for values, want := range map[string]string{
 		"{}":                                        "set node.enabled, mirror.enabled or snapshots.enabled",
@@ -157,7 +157,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestValuesAreExplained checks that each value of the chart has a comment of its own, or is in a group with a comment.
+// TestValuesAreExplained checks that each value of the chart has a comment, or is in a group with a comment.
 func TestValuesAreExplained(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(chartDir, "values.yaml"))
 	if err != nil {

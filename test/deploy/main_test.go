@@ -14,10 +14,8 @@ import (
 )
 
 var (
-	// dir holds the API server's files and the larder program.
 	dir string
-	// server starts the API server and larder builds the program, each once, on first use. started is the running
-	// server.
+	// server starts the API server and larder builds the program, once and on first use. started is the running server.
 	server  = sync.OnceValues(startServer)
 	larder  = sync.OnceValues(buildLarder)
 	started *controlplane.ControlPlane
@@ -70,10 +68,8 @@ func buildLarder() (string, error) {
 	return path, nil
 }
 
-// patience limits each wait, even on a busy machine.
 const patience = 2 * time.Minute
 
-// eventually polls check until it returns "". It fails with the last result.
 func eventually(t *testing.T, what string, check func() string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -41,7 +41,6 @@ func (m manifest) text(r *release) string {
 		m.about, m.values, m.namespace, m.level, r.text)
 }
 
-// TestManifests checks that deploy/manifests holds exactly the rendered manifests.
 func TestManifests(t *testing.T) {
 	known := map[string]bool{}
 	for _, m := range manifests {

@@ -43,7 +43,7 @@ podMonitor: {enabled: true}
 	bothPeers := "networkPolicy: {clients: [" + peer("agent") + "], monitoring: [" + peer("prometheus") + "]}"
 	for name, tt := range map[string]struct {
 		values, component string
-		from              []string // label "app" of the peers; none admits everybody
+		from              []string // label "app" of the peers; none admits all clients
 	}{
 		"mirror, everybody": {both, "mirror", nil},
 		"node, everybody":   {both + "networkPolicy: {monitoring: [" + peer("prometheus") + "]}", "node", nil},

@@ -14,15 +14,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// nodeName is the node of all pods.
 const nodeName = "node-1"
 
-// accessDir is the mount path of the service account's token, where rest.InClusterConfig reads it.
+// accessDir is the mount path of the service account's token, where rest.InClusterConfig reads the token.
 const accessDir = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-// sandbox runs a pod's containers on this machine. Its directory holds the files that the kubelet would mount, below
-// their mount paths. In arguments, variables and mounted files, local paths replace mount paths, loopback addresses
-// replace listen addresses, and addresses replace Service names. The rest is unchanged.
+// sandbox runs a pod's containers on this machine. A temporary directory has the files that the kubelet would mount,
+// below their mount paths. In arguments, variables and mounted files, local paths replace mount paths, loopback
+// addresses replace listen addresses, and addresses replace Service names. Everything else is unchanged.
 type sandbox struct {
 	w            *world
 	pod          *corev1.Pod
@@ -103,7 +102,6 @@ func (p *sandbox) volume(t *testing.T, name string) corev1.Volume {
 	return p.pod.Spec.Volumes[i]
 }
 
-// mount writes the files of a volume at a mount path.
 func (p *sandbox) mount(t *testing.T, path string, files map[string]string) {
 	t.Helper()
 	for name, text := range files {
@@ -121,12 +119,10 @@ func (p *sandbox) mount(t *testing.T, path string, files map[string]string) {
 	}
 }
 
-// local replaces the pod's paths and addresses in a text by local ones.
 func (p *sandbox) local(text string) string {
 	return strings.NewReplacer(p.replacements...).Replace(text)
 }
 
-// files returns the files of a volume, from the server's objects.
 func (p *sandbox) files(t *testing.T, v corev1.Volume) map[string]string {
 	t.Helper()
 	switch {
@@ -193,8 +189,8 @@ func (p *sandbox) secret(t *testing.T, name string) map[string]string {
 	return data
 }
 
-// access returns the files of the pod's service account: token, certificate and namespace. By default the kubelet
-// mounts them.
+// access returns the files of the pod's service account, which the kubelet mounts by default: token, certificate and
+// namespace.
 func (p *sandbox) access(t *testing.T) map[string]string {
 	t.Helper()
 	authority := p.configMap(t, "kube-root-ca.crt")

@@ -8,10 +8,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// right is a single permission: one verb on one resource.
 type right struct{ verb, group, resource, name, namespace string }
 
-// rights returns an account's permissions from the roles bound to it.
 func (r *release) rights(t *testing.T, account string) (all []right) {
 	t.Helper()
 	for _, u := range r.objects {
@@ -69,7 +67,6 @@ func sorted(all []right) []right {
 	return all
 }
 
-// reads returns permissions for each of the verbs on each of the resources, which are named resource.group.
 func reads(namespace string, verbs []string, names ...string) (all []right) {
 	for _, name := range names {
 		resource, group, _ := strings.Cut(name, ".")
@@ -80,7 +77,6 @@ func reads(namespace string, verbs []string, names ...string) (all []right) {
 	return all
 }
 
-// TestRights checks that each account has exactly the permissions that it needs.
 func TestRights(t *testing.T) {
 	both := []string{"list", "watch"}
 	cluster := right{"get", "", "namespaces", "kube-system", ""}
@@ -118,7 +114,8 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// TestSecretsAreLeftOut checks that without recipients the CronJob may not list Secrets, since it would not save them.
+// TestSecretsAreLeftOut checks that without recipients the CronJob may not list Secrets, because it would not save
+// them.
 func TestSecretsAreLeftOut(t *testing.T) {
 	r := render(t, "larder", "{snapshots: {enabled: true}, resources: [{name: pods}, {name: secrets}]}")
 	for _, may := range r.rights(t, "larder-snapshots") {

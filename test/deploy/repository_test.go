@@ -8,8 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestRecipientsReplacePods checks that a change of the recipients replaces the mirror's pods, since a mirror reads
-// them only at its start.
+// TestRecipientsReplacePods checks that a change of the recipients replaces the mirror's pods, because a mirror reads
+// its recipients only at its start.
 func TestRecipientsReplacePods(t *testing.T) {
 	seen := map[string]string{}
 	for _, recipients := range []string{"[]", "[age1a]", "[age1b]", "[age1a, age1b]"} {
@@ -23,7 +23,7 @@ func TestRecipientsReplacePods(t *testing.T) {
 	}
 }
 
-// TestNodeCredentials checks that nodes get the repository's credentials only if their seed is in the repository, and
+// TestNodeCredentials checks that nodes get the credentials of the snapshot repository only if their seed is there, and
 // never the signing key.
 func TestNodeCredentials(t *testing.T) {
 	for url, want := range map[string]bool{

@@ -20,7 +20,6 @@ import (
 	"github.com/larder-dev/larder/internal/sample"
 )
 
-// measured is the number of pods in the measurement. make test uses the default.
 var measured = flag.Int("pods", 200, "number of pods that TestResources measures with")
 
 // TestResources checks that containers stay below their memory limits. With -v it prints the table of deploy/README.md:
@@ -55,11 +54,10 @@ snapshots: {enabled: true}`)
 	atOnce := metav1.DeleteOptions{GracePeriodSeconds: new(int64)}
 	if err := w.client.CoreV1().Pods("default").DeleteCollection(t.Context(), atOnce,
 		metav1.ListOptions{LabelSelector: "app=web"}); err != nil {
-		t.Log("the pods are still there:", err) // the server limits the time of a deletion
+		t.Log("the pods are still there:", err) // the server limits the time of a deletion, so the pods may still exist
 	}
 }
 
-// usage is the memory and processor time of a container.
 type usage struct {
 	memory    int64 // peak of RssAnon; 0 on a system without /proc
 	processor time.Duration
@@ -78,7 +76,7 @@ func (u usage) report(t *testing.T, name string, c corev1.Container) {
 }
 
 // measure runs a container and returns its usage. If meanwhile is not nil, measure calls it while the container runs,
-// and then terminates the container. Otherwise it waits until the container ends.
+// and then terminates the container. Otherwise measure waits until the container ends.
 func (p *sandbox) measure(t *testing.T, c corev1.Container, meanwhile func()) (u usage) {
 	t.Helper()
 	line := p.command(t, c)
@@ -114,7 +112,6 @@ func (p *sandbox) measure(t *testing.T, c corev1.Container, meanwhile func()) (u
 	return u
 }
 
-// anonymous returns the anonymous memory of a process in bytes.
 func anonymous(pid int) (n int64) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -126,7 +123,6 @@ func anonymous(pid int) (n int64) {
 	return n << 10
 }
 
-// fill creates n pods of 3 KB.
 func (w *world) fill(t *testing.T, namespace string, n int) {
 	t.Helper()
 	like, _ := sample.Pod(t)

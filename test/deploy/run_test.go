@@ -55,7 +55,6 @@ func (r *running) ready(t *testing.T, collections int) {
 	})
 }
 
-// get returns the status and body of an answer, or 0 and the error.
 func get(t *testing.T, client *http.Client, url, token string) (int, string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
@@ -107,7 +106,7 @@ func (r *running) scrape(t *testing.T, release *release, token string) (int, str
 	return r.ask(t, text("tlsConfig", "serverName"), "/metrics", token)
 }
 
-// ask requests a path from the port on which the pod serves its API, under the name of its Service.
+// ask requests a path from the port on which the pod serves its API, under the name of the pod's Service.
 func (r *running) ask(t *testing.T, service, path, token string) (int, string) {
 	t.Helper()
 	authority := x509.NewCertPool()
@@ -125,7 +124,7 @@ func (r *running) ask(t *testing.T, service, path, token string) (int, string) {
 }
 
 // scraper returns a token of the account that the PodMonitor names for Prometheus. A cluster's controller would write
-// the token into a Secret, but no controller runs here.
+// the token into a Secret, but the tests run no controller.
 func (r *running) scraper(t *testing.T, release *release) string {
 	t.Helper()
 	monitor := release.find(t, "PodMonitor", strings.TrimSuffix(r.pod.Name, "-0"))
@@ -141,7 +140,6 @@ func (r *running) scraper(t *testing.T, release *release) string {
 	return r.w.token(t, r.pod.Namespace, s.Annotations[corev1.ServiceAccountNameKey])
 }
 
-// checkMetrics checks that only Prometheus may read the metrics.
 func (r *running) checkMetrics(t *testing.T, release *release, stranger string) {
 	t.Helper()
 	for token, want := range map[string]int{r.scraper(t, release): 200, stranger: 403, "": 401} {
@@ -152,8 +150,8 @@ func (r *running) checkMetrics(t *testing.T, release *release, stranger string) 
 	}
 }
 
-// checkRights checks that the account has used each of its permissions since mark, an offset in the audit log. The API
-// server must have refused it nothing.
+// checkRights checks that the account has used each of its permissions since mark, an offset in the audit log, and that
+// the API server has refused no request of the account.
 func (w *world) checkRights(t *testing.T, release *release, account string, mark int64) {
 	t.Helper()
 	requests, err := w.Requests("", mark)
@@ -180,8 +178,7 @@ func (w *world) checkRights(t *testing.T, release *release, account string, mark
 		t.Errorf("%s may do nothing", account)
 	}
 	for _, may := range rights {
-		// Two permissions are not checked: requests to a mirror do not reach the API server, and the audit log omits
-		// Leases.
+		// Two permissions are not checked: requests to a mirror do not reach the API server, and the audit log omits Leases.
 		if may.resource == "" || may.resource == "leases" {
 			continue
 		}
@@ -194,7 +191,6 @@ func (w *world) checkRights(t *testing.T, release *release, account string, mark
 	}
 }
 
-// larderOutput runs larder and returns its output.
 func (w *world) larderOutput(t *testing.T, env []string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command(w.larder, args...)
@@ -206,7 +202,6 @@ func (w *world) larderOutput(t *testing.T, env []string, args ...string) string 
 	return string(out)
 }
 
-// signingKey creates the Secret with a signing key for snapshots, and returns the public key.
 func (w *world) signingKey(t *testing.T, namespace string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "sign.key")

@@ -20,7 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// ageIdentity generates an age key, and returns its recipient and the file of its identity.
+// ageIdentity generates an age key. It returns the recipient and the text of the identity file.
 func ageIdentity(t *testing.T) (recipient, identityFile string) {
 	t.Helper()
 	identity, err := age.GenerateX25519Identity()
@@ -54,7 +54,6 @@ type listedSnapshot struct {
 	}
 }
 
-// objects returns the number of objects of a resource in the snapshot.
 func (l listedSnapshot) objects(resource string) int {
 	for _, c := range l.Collections {
 		if strings.HasPrefix(c.Name, resource+".") {
@@ -65,7 +64,7 @@ func (l listedSnapshot) objects(resource string) int {
 }
 
 // TestCronJob checks that the job's containers save, push and prune snapshots with exactly the chart's rights. The kept
-// snapshot is signed and encrypted, and holds the Secrets.
+// snapshot must be signed and encrypted, and have the Secrets.
 func TestCronJob(t *testing.T) {
 	w := newWorld(t)
 	w.namespace(t, "cron", "restricted")
@@ -86,8 +85,8 @@ repository: {signKeySecret: sign, recipients: [`+recipient+`]}`)
 	kept := t.TempDir()
 	for range 2 {
 		w.sandbox(t, pod, kept, nil).runToEnd(t)
-		// Snapshot names have a resolution of one second. If two had the same second, either could count as the newest,
-		// and pruning could keep both.
+		// Snapshot names have a resolution of one second. If two had the same second, either could count as the newest, and
+		// pruning could keep both.
 		time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(time.Second)))
 	}
 	all := w.listed(t, nil, filepath.Join(kept, "repository")+"/", public, identity)
@@ -111,7 +110,7 @@ repository: {signKeySecret: sign, recipients: [`+recipient+`]}`)
 	w.remove(t, release.objects...)
 }
 
-// TestMirrorsWithALease checks two mirrors with the same registry: only the holder of the Lease makes snapshots. The
+// TestMirrorsWithALease checks two mirrors with one registry: only the holder of the Lease may make snapshots. The
 // mirrors store Secrets of one namespace, sealed.
 func TestMirrorsWithALease(t *testing.T) {
 	w := newWorld(t)
@@ -196,7 +195,6 @@ repository: {signKeySecret: sign, credentialsSecret: docker, recipients: [`+reci
 	w.remove(t, release.objects...)
 }
 
-// checkLeaseLost checks that a mirror resets its snapshot metrics once another process holds the Lease.
 func (w *world) checkLeaseLost(t *testing.T, m *running, metrics func(*running) string) {
 	t.Helper()
 	if body := metrics(m); !strings.Contains(body, "larder_snapshot_interval_seconds 1\n") ||
@@ -241,8 +239,8 @@ func ociRegistry(t *testing.T) (address, config string) {
 		base64.StdEncoding.EncodeToString([]byte(user+":"+password)))
 }
 
-// withinBounds shortens a Range header to the blob's size. This registry refuses longer ranges, although a registry
-// should serve them.
+// withinBounds shortens a Range header to the blob's size. The test's registry refuses longer ranges, although a
+// registry should serve them.
 func withinBounds(registry http.Handler, r *http.Request) {
 	var first, last, size int64
 	if n, _ := fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-%d", &first, &last); n != 2 {

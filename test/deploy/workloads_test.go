@@ -36,7 +36,7 @@ node:
 podMonitor: {enabled: true}`
 
 // TestMirrorAndNodes checks the pods of a mirror and of a node with exactly the chart's rights. The mirror makes
-// snapshots, and the node starts from one. Both serve authorized readers, and Prometheus can scrape both.
+// snapshots, and the node starts from a snapshot. Both must serve authorized readers and Prometheus.
 func TestMirrorAndNodes(t *testing.T) {
 	w := newWorld(t)
 	w.namespace(t, "run", "restricted")
@@ -79,7 +79,7 @@ func TestMirrorAndNodes(t *testing.T) {
 	node.stop(t)
 	w.checkRights(t, nodes, "larder-node", mark)
 
-	// A second pod on the same node resumes from the store of the first.
+	// A second pod on the node resumes from the store of the first pod.
 	again := w.sandbox(t, nodes.pods(t)["node"], disk, services).run(t)
 	again.ready(t, 3)
 	again.stop(t)
@@ -100,7 +100,6 @@ func (w *world) mark(t *testing.T) int64 {
 	return mark
 }
 
-// stranger returns the token of a ServiceAccount without rights.
 func (w *world) stranger(t *testing.T, namespace string) string {
 	t.Helper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "stranger"}}
@@ -111,8 +110,8 @@ func (w *world) stranger(t *testing.T, namespace string) string {
 	return w.token(t, namespace, "stranger")
 }
 
-// checkAgent checks that an agent can read from the larder on its node, with its own account's token. It must see
-// exactly the resources that the API server permits.
+// checkAgent checks that an agent can read from the larder on its node, with its own account's token. The agent must
+// see exactly the resources that the API server permits.
 func (w *world) checkAgent(t *testing.T, node *running) {
 	t.Helper()
 	meta := metav1.ObjectMeta{Name: "agent"}
@@ -149,7 +148,6 @@ func (w *world) checkAgent(t *testing.T, node *running) {
 	}
 }
 
-// TestPlainNode checks that a node that does not serve exposes health and metrics without authentication.
 func TestPlainNode(t *testing.T) {
 	w := newWorld(t)
 	w.namespace(t, "plain", "restricted")

@@ -25,13 +25,12 @@ import (
 	"github.com/larder-dev/larder/test/e2e/controlplane"
 )
 
-// world is a kube-apiserver with RBAC and Pod Security, and an administrator's clients.
 type world struct {
 	*controlplane.ControlPlane
 	client  kubernetes.Interface
 	dynamic dynamic.Interface
 	mapper  *restmapper.DeferredDiscoveryRESTMapper
-	larder  string // path of the larder program
+	larder  string
 }
 
 func newWorld(t *testing.T) *world {
@@ -133,7 +132,6 @@ func (w *world) tryApply(t *testing.T, o metav1.PatchOptions, objects ...*unstru
 	return err
 }
 
-// remove deletes the objects from the API server.
 func (w *world) remove(t *testing.T, objects ...*unstructured.Unstructured) {
 	t.Helper()
 	for _, u := range objects {
@@ -149,7 +147,6 @@ func (w *world) remove(t *testing.T, objects ...*unstructured.Unstructured) {
 	}
 }
 
-// token returns a token of a ServiceAccount.
 func (w *world) token(t *testing.T, namespace, name string) string {
 	t.Helper()
 	made, err := w.client.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), name,

@@ -22,7 +22,7 @@ import (
 )
 
 // audited returns informer options under which an audit compares stored objects with a metadata list. A start looks up
-// only the newest objects, as it does for a collection too large to compare.
+// only the newest objects, as for a collection too large to compare.
 func audited(t *testing.T, cfg *rest.Config, src source) func(*informer.Options) {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(cfg)
@@ -41,8 +41,8 @@ func audited(t *testing.T, cfg *rest.Config, src source) func(*informer.Options)
 	}
 }
 
-// audit runs the informer's audit, and checks that it finds and repairs exactly the wanted keys. Before that, it waits
-// until the watch has reached the server's current resourceVersion, which may take a minute until a bookmark.
+// audit runs the informer's audit, and checks that the audit finds and repairs exactly the wanted keys. Before that, it
+// waits until the watch has reached the server's current resourceVersion, which may take a minute until a bookmark.
 func (s *subject) audit(t *testing.T, c *cluster, want ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
@@ -73,7 +73,6 @@ func (s *subject) audit(t *testing.T, c *cluster, want ...string) {
 	}
 }
 
-// checkStored stops the informer and compares the file with the server.
 func (s *subject) checkStored(t *testing.T, c *cluster) {
 	t.Helper()
 	s.stop(t)
@@ -83,7 +82,8 @@ func (s *subject) checkStored(t *testing.T, c *cluster) {
 	}
 }
 
-// TestAuditFindsHoles checks that an audit finds records that are missing from the file, and that reads do not notice.
+// TestAuditFindsHoles checks that an audit finds records that are missing from the file. Reads do not notice such a
+// loss.
 func TestAuditFindsHoles(t *testing.T) {
 	t.Parallel()
 	for name, residency := range map[string]store.Residency{"all": store.All, "none": store.None} {
@@ -127,7 +127,7 @@ func TestAuditFindsHoles(t *testing.T) {
 }
 
 // TestStartFindsHoles checks that a start with metadata comparison finds records that are missing from the file. A list
-// replaces them before HasSynced (issue 38, A.1).
+// replaces the missing objects before HasSynced (issue 38, A.1).
 func TestStartFindsHoles(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, shared)
@@ -155,8 +155,8 @@ func TestStartFindsHoles(t *testing.T) {
 	s.checkStored(t, c)
 }
 
-// punch deletes records from the only collection in a closed store file, and lowers the stored count to match. Only a
-// comparison with the server can find such a hole.
+// punch deletes records from the only collection in a closed store file, and lowers the stored number of objects to
+// match. Only a comparison with the server can find the loss.
 func punch(t *testing.T, path string, keys []string) {
 	t.Helper()
 	db, err := bbolt.Open(path, 0o600, nil)
@@ -237,7 +237,6 @@ func TestAuditFindsARewoundCluster(t *testing.T) {
 	s.checkStored(t, c)
 }
 
-// TestAuditFindsSwallowedEvents checks that an audit finds changes whose events a proxy dropped.
 func TestAuditFindsSwallowedEvents(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, shared)

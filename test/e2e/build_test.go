@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// larderOnce builds the command once for all tests, because linking takes many seconds. It omits debug information.
+// larderOnce builds the command once for all tests, because linking takes many seconds. The binary has no debug
+// information.
 var larderOnce = sync.OnceValues(func() (path string, err error) {
 	path = filepath.Join(shared.Dir(), "bin", "larder")
 	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", path, "./cmd/larder")
@@ -20,7 +21,6 @@ var larderOnce = sync.OnceValues(func() (path string, err error) {
 	return path, nil
 })
 
-// buildLarder copies the command into a directory, and returns its path there.
 func buildLarder(t *testing.T, dir string) string {
 	t.Helper()
 	built, err := larderOnce()

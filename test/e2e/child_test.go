@@ -25,8 +25,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// childEnv holds the configuration of a child process. With it, this test binary runs an informer of pods that a test
-// can kill.
+// childEnv is the environment variable with the configuration of a child process. If it is set, the test binary runs an
+// informer of pods that a test can kill.
 const childEnv = "LARDER_E2E_CHILD"
 
 type childConfig struct {
@@ -34,13 +34,13 @@ type childConfig struct {
 	Store, Namespace           string
 	PageSize                   int64
 	Log                        string
-	CommitInterval             time.Duration // CommitInterval of the store
-	Durable                    string        // file for the durable handler's changes; "" for no handler
-	DurableHold                bool          // the handler's calls never return
+	CommitInterval             time.Duration
+	Durable                    string // file for the durable handler's changes; "" for no handler
+	DurableHold                bool   // the handler's calls never return
 }
 
-// childReport is a line of the child's output: the state of its informer. The child prints one at every change, and
-// every 100 ms.
+// childReport is a line of the child's output: the state of the child's informer. The child prints a line at every
+// change, and every 100 ms.
 type childReport struct {
 	ResourceVersion string
 	Objects         int
@@ -49,13 +49,11 @@ type childReport struct {
 	Err             string
 	Persistent      bool
 	NotPersistent   string
-	// Listed is the number of objects that the informer's lister returned when the line was written, or -1 if that
-	// failed.
+	// Listed is the number of objects that the informer's lister returned, or -1 if the lister failed.
 	Listed int
-	// Index is the number of objects in the informer's namespace index.
-	Index int
-	// DurableSynced is true once the durable handler has received all changes. DurableBehind counts the changes for
-	// that handler that the store has no acknowledgement of yet.
+	Index  int
+	// DurableSynced is true once the durable handler has received all changes. DurableBehind is the number of changes that
+	// the durable handler has not acknowledged.
 	DurableSynced bool
 	DurableBehind int
 }
@@ -80,7 +78,7 @@ func childMain() int {
 }
 
 func (c childConfig) run(ctx context.Context) error {
-	residency, err := testresidency.FromEnv() // from the environment inherited from the parent
+	residency, err := testresidency.FromEnv() // the child inherits the parent's environment
 	if err != nil {
 		return err
 	}
@@ -142,8 +140,8 @@ func (c childConfig) run(ctx context.Context) error {
 	return nil
 }
 
-// addDurable registers the durable handler. The returned function tells whether that handler has received all changes,
-// and how many of them the store has no acknowledgement of.
+// addDurable registers the durable handler. The returned function tells whether the handler has received all changes,
+// and how many changes it has not acknowledged.
 func (c childConfig) addDurable(
 	ctx context.Context, s *store.Store, i *informer.Informer, id entry.Identity,
 ) (func() (synced bool, behind int), error) {
@@ -179,14 +177,12 @@ func errOrEmpty(err error) string {
 	return err.Error()
 }
 
-// child is a running child process with an informer.
 type child struct {
 	*program
-	mu   sync.Mutex // guards last
+	mu   sync.Mutex
 	last childReport
 }
 
-// startChild runs an informer of the namespace's pods in a child process.
 func startChild(t *testing.T, cfg *rest.Config, c childConfig) *child {
 	t.Helper()
 	c.Host, c.CA, c.Token, c.UserAgent = cfg.Host, string(cfg.CAData), cfg.BearerToken, cfg.UserAgent
@@ -213,14 +209,12 @@ func startChild(t *testing.T, cfg *rest.Config, c childConfig) *child {
 	return p
 }
 
-// report returns the newest report of the child.
 func (p *child) report() childReport {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.last
 }
 
-// waitFor waits until the child's report satisfies ok. It fails if the child exits.
 func (p *child) waitFor(t *testing.T, what string, ok func(childReport) bool) {
 	t.Helper()
 	p.eventually(t, what, func() string {

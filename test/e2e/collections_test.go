@@ -86,7 +86,7 @@ func TestCollectionsInOneFile(t *testing.T) {
 }
 
 // TestSecretsStayInMemory checks that without PersistSecrets no byte of a Secret reaches the file, and that the status
-// reports this.
+// says so.
 func TestSecretsStayInMemory(t *testing.T) {
 	c := newCluster(t, shared)
 	c.createSecret(t)
@@ -105,15 +105,15 @@ func TestSecretsStayInMemory(t *testing.T) {
 		s.stop(t)
 	}
 	f.close(t)
-	for _, text := range []string{secretValue, "the-secret", "cGxhbnRlZC1zZWNyZXQ"} { // its value, its name, base64
+	for _, text := range []string{secretValue, "the-secret", "cGxhbnRlZC1zZWNyZXQ"} { // value, name and base64 value of the Secret
 		if n := f.bytesOnDisk(t, text); n > 0 {
 			t.Errorf("%q is in the file %d times", text, n)
 		}
 	}
 }
 
-// TestChangedSelectorDoesNotResume checks that a changed selector starts a new collection in the file. The new one does
-// not resume from the old one's resourceVersion, and leaves the old one's objects as they are.
+// TestChangedSelectorDoesNotResume checks that a changed selector starts a new collection in the file. The new
+// collection must not resume from the old collection's resourceVersion, nor change the old collection's objects.
 func TestChangedSelectorDoesNotResume(t *testing.T) {
 	c := newCluster(t, shared)
 	c.createPods(t, names("p", 0, 20))
@@ -144,8 +144,8 @@ func TestChangedSelectorDoesNotResume(t *testing.T) {
 	}
 }
 
-// TestUpgradeWithNewSchema checks that a collection opens offline after an upgrade that changed the Go types. It serves
-// the stored objects, and once online it restores the fields that the older build dropped.
+// TestUpgradeWithNewSchema checks that a collection opens offline after an upgrade that changed the Go types. The
+// collection serves the stored objects. Once online, it gets the fields that the older build dropped.
 func TestUpgradeWithNewSchema(t *testing.T) {
 	c := newCluster(t, shared)
 	c.createPods(t, names("p", 0, 50))
@@ -184,7 +184,7 @@ func TestUpgradeWithNewSchema(t *testing.T) {
 	if problem := want.diff(s.held(t)); problem != "" {
 		t.Error("after HasSynced:", problem)
 	}
-	// The listed objects differ from the stored ones under equal resourceVersions, so handlers receive updates.
+	// The listed objects differ from the stored objects under equal resourceVersions, so handlers receive updates.
 	eventually(t, "updates", func() string {
 		if n := len(s.all(t)); n < 100 {
 			return fmt.Sprintf("%d notices", n)
@@ -225,7 +225,6 @@ func (o older) Append(dst []byte, obj runtime.Object) ([]byte, error) {
 	return o.Codec.Append(dst, p)
 }
 
-// unreachable returns the client configuration of a server that does not exist.
 func unreachable() *rest.Config { return &rest.Config{Host: "https://127.0.0.1:1"} }
 
 func (f *file) bytesOnDisk(t *testing.T, text string) int {
@@ -269,7 +268,6 @@ func (c *cluster) createNamespace(t *testing.T, name string) {
 	}
 }
 
-// define creates a CustomResourceDefinition of a namespaced kind in e2e.larder.dev/v1, without a schema.
 func define(t *testing.T, client dynamic.Interface, plural, kind string) {
 	t.Helper()
 	crd := &unstructured.Unstructured{Object: map[string]any{

@@ -13,8 +13,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestDamagedFile damages a store file in many ways. It checks that a process crashes at most once on the file, and
-// then reaches the server's state.
+// TestDamagedFile damages a store file in many ways. A process may crash at most once on the file, and must then reach
+// the server's state.
 func TestDamagedFile(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, shared)
@@ -30,8 +30,7 @@ func TestDamagedFile(t *testing.T) {
 	pages := pagesOf(t, f.path)
 
 	random := newRandom(t)
-	// Damage of the whole file that every start must detect.
-	used := 0 // number of pages up to the last used page
+	used := 0
 	for _, ids := range pages {
 		used = max(used, slices.Max(ids)+1)
 	}
@@ -77,7 +76,7 @@ func TestDamagedFile(t *testing.T) {
 
 const pageSize = 4096
 
-// surviveDamage starts child processes on a file with these bytes until one reaches the server's state. With
+// surviveDamage starts child processes on a file with these bytes until a child reaches the server's state. With
 // quarantine, the damaged file must have been moved aside.
 func (c *cluster) surviveDamage(t *testing.T, raw []byte, quarantine bool) {
 	f := newFile(t)
@@ -87,7 +86,7 @@ func (c *cluster) surviveDamage(t *testing.T, raw []byte, quarantine bool) {
 	d := &damaged{cluster: c, file: f, want: c.pods(t)}
 	d.live(t).terminate(t)
 	if d.problems(t) != nil {
-		// A damaged page that nothing reads stays in the file until an integrity check finds it: on demand, or after an
+		// A damaged page that no reader needs stays in the file until an integrity check finds it: on demand, or after an
 		// unclean close.
 		d.live(t).kill()
 		p := d.live(t)
@@ -109,11 +108,9 @@ func (c *cluster) surviveDamage(t *testing.T, raw []byte, quarantine bool) {
 	}
 }
 
-// repairLimit is the timeout for a child to repair its file. It is generous: the list starts at once, and the design's
-// goal is ten seconds.
+// repairLimit is the timeout for a child to repair its file. The design's goal is ten seconds.
 const repairLimit = 30 * time.Second
 
-// damaged is a damaged store file. Tests start child processes on it.
 type damaged struct {
 	*cluster
 	file    *file
@@ -121,7 +118,7 @@ type damaged struct {
 	crashes int
 }
 
-// live starts a child process and waits until it has the server's state. The first child may crash instead.
+// live starts a child process and waits until the child has the server's state. The first child may crash instead.
 func (d *damaged) live(t *testing.T) *child {
 	t.Helper()
 	for {
@@ -147,7 +144,6 @@ func (d *damaged) healthy(r childReport) bool {
 	return r.Synced && r.Err == "" && r.Listed == len(d.want) && r.Index == len(d.want)
 }
 
-// problems returns the problems that an integrity check finds in the closed file.
 func (d *damaged) problems(t *testing.T) []string {
 	t.Helper()
 	s, err := store.Open(d.file.path, store.Options{ReadOnly: true})
@@ -162,7 +158,6 @@ func (d *damaged) problems(t *testing.T) []string {
 	return report.Problems
 }
 
-// movedAside returns the names of damaged files that Larder has renamed to start a new file.
 func (d *damaged) movedAside(t *testing.T) []string {
 	t.Helper()
 	names, err := filepath.Glob(d.file.path + "*damaged*")
@@ -172,7 +167,6 @@ func (d *damaged) movedAside(t *testing.T) []string {
 	return names
 }
 
-// pagesOf returns the used pages of a closed file, by type.
 func pagesOf(t *testing.T, path string) map[string][]int {
 	t.Helper()
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, PreLoadFreelist: true})

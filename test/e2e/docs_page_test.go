@@ -6,22 +6,18 @@ import (
 	"strings"
 )
 
-// step is a command on a documentation page that a reader types.
 type step struct {
-	// line is the number of the command's first line on the page, counted from 1.
-	line int
-	// command is the command's text, of one or more lines.
-	command string
-	// output is the command's output on the page: the lines first to end-1, counted from 0.
+	line       int
+	command    string
 	output     []string
 	first, end int
 	// interrupted is true if the page shows Ctrl-C after the command's output.
 	interrupted bool
 }
 
-// parsePage returns the steps of a Markdown page. A console block has "$ command", "> continuation", output, and "^C"
-// for an interrupt. In a sh block each line that starts with larder is a step. HTML comments are errors, because
-// readers do not see them.
+// parsePage returns the commands of a Markdown page. A console block has "$ command", "> continuation", output, and
+// "^C" for an interrupt. In a sh block each line that starts with larder is a command. HTML comments are errors,
+// because readers do not see them.
 func parsePage(text string) ([]step, error) {
 	var steps []step
 	lines := strings.Split(text, "\n")
@@ -55,7 +51,6 @@ func parsePage(text string) ([]step, error) {
 	return steps, nil
 }
 
-// terminal returns the steps of a console block.
 func terminal(lines []string, from, to int) ([]step, error) {
 	var steps []step
 	for i := from; i < to; i++ {
@@ -84,10 +79,9 @@ func terminal(lines []string, from, to int) ([]step, error) {
 	return steps, nil
 }
 
-// syncs matches a command that runs until it is stopped, for which a reader opens another terminal.
+// syncs matches a command that runs until it is stopped, so that a reader opens another terminal for the next command.
 var syncs = regexp.MustCompile(`^larder sync .*--store (\S+)`)
 
-// script returns the steps of a sh block.
 func script(lines []string, from, to int) (steps []step) {
 	for i := from; i < to; i++ {
 		if !strings.HasPrefix(lines[i], "larder ") {
@@ -102,7 +96,6 @@ func script(lines []string, from, to int) (steps []step) {
 	return steps
 }
 
-// Texts in output that differ between runs, with their placeholders.
 var varying = []struct {
 	what *regexp.Regexp
 	as   string
@@ -122,7 +115,6 @@ var varying = []struct {
 	{regexp.MustCompile(`\s+`), " "},
 }
 
-// normalize returns a line with placeholders for texts that differ between runs.
 func normalize(line string) string {
 	line = strings.TrimSpace(line)
 	for _, v := range varying {
@@ -131,11 +123,10 @@ func normalize(line string) string {
 	return line
 }
 
-// elided is a line that stands on a page for any number of omitted output lines.
 const elided = "…"
 
-// shows compares the output on a page with the printed output. It returns a message about the first difference, or "".
-// The page may leave lines out.
+// shows compares the output on a page, which may omit lines, with the printed output. It returns a message about the
+// first difference, or "".
 func shows(page, printed []string) string {
 	at := 0
 	free := false // true after a line "…": printed lines may be skipped
@@ -162,7 +153,7 @@ func shows(page, printed []string) string {
 	return ""
 }
 
-// update returns the page with the printed output in place of the shown output. Output with omitted lines is unchanged.
+// update replaces the shown output in a page by the printed output. Output with omitted lines is unchanged.
 func update(text string, steps []step, printed [][]string) string {
 	lines := strings.Split(text, "\n")
 	for i := len(steps) - 1; i >= 0; i-- {

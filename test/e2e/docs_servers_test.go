@@ -11,8 +11,8 @@ import (
 	"github.com/larder-dev/larder/test/e2e/fileservers"
 )
 
-// withServers starts servers for the commands of the page: a web server on the shell's directory, an S3 bucket, and a
-// registry with a password.
+// withServers starts servers for the commands of a documentation page: a web server on the shell's directory, an S3
+// bucket, and a registry with a password.
 func (s *shell) withServers() {
 	s.t.Helper()
 	web := httptest.NewServer(http.FileServer(http.Dir(s.dir)))

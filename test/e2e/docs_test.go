@@ -22,12 +22,11 @@ import (
 
 var updateDocs = flag.Bool("docs.update", false, "write what the commands of the pages print into them")
 
-// pages are the pages whose commands are run, each page on a playground of its own.
 var pages = []string{"README.md", "docs/command-line.md", "docs/edge-agent.md", "docs/large-cluster.md",
 	"docs/offline-analyst.md", "docs/serve.md", "docs/bootstrap.md"}
 
 // TestDocs runs every command of the README and of the walkthroughs on a playground, each page in an empty directory.
-// It compares the output with the page, apart from figures, ages and ids. To update the pages:
+// The output must equal the page, apart from figures, ages and ids. To update the pages:
 //
 //	go -C test/e2e test -run '^TestDocs$' -docs.update .
 func TestDocs(t *testing.T) {
@@ -73,7 +72,6 @@ func TestDocs(t *testing.T) {
 	}
 }
 
-// larderInPath builds larder into a directory, with a link as kubectl plugin.
 func larderInPath(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -84,7 +82,6 @@ func larderInPath(t *testing.T) string {
 	return dir
 }
 
-// shell is a bash in its own directory, with larder, kubectl and a kubeconfig.
 type shell struct {
 	t   *testing.T
 	cmd *exec.Cmd
@@ -93,8 +90,8 @@ type shell struct {
 	n   int
 
 	mu      sync.Mutex
-	printed []string      // output lines that no step has received yet; guarded by mu
-	more    chan struct{} // signals new output, or the end of it; capacity 1
+	printed []string      // output lines that no command has received; mu guards printed
+	more    chan struct{} // receives a value for new output, and at the end of the output
 }
 
 func newShell(t *testing.T, cp *controlplane.ControlPlane, path ...string) *shell {
@@ -156,7 +153,6 @@ func writeKubeconfig(t *testing.T, cp *controlplane.ControlPlane, path string) {
 	}
 }
 
-// read collects output until all writers have closed the pipe.
 func (s *shell) read(out io.Reader) {
 	lines := bufio.NewScanner(out)
 	lines.Buffer(nil, 64<<20)
@@ -171,7 +167,6 @@ func (s *shell) read(out io.Reader) {
 	}
 }
 
-// do runs a step's command and returns its output.
 func (s *shell) do(page string, st step, mayFail bool) []string {
 	s.t.Helper()
 	where := fmt.Sprintf("%s:%d", page, st.line)
@@ -196,7 +191,7 @@ func (s *shell) do(page string, st step, mayFail bool) []string {
 	return printed
 }
 
-// interrupt waits until the running step has printed the page's output, then sends an interrupt.
+// interrupt waits until the running command has printed the page's output, and then sends an interrupt.
 func (s *shell) interrupt(where string, st step) []string {
 	s.t.Helper()
 	var printed []string
@@ -235,7 +230,7 @@ func (s *shell) until(where, command, done string) (printed []string, rest strin
 			if after, ok := strings.CutPrefix(line, done); ok {
 				printed = s.take()[:i]
 				if n := len(printed); n > 0 && printed[n-1] == "" {
-					printed = printed[:n-1] // ends output without a newline
+					printed = printed[:n-1] // the shell prints a newline before done
 				}
 				return printed, after
 			}

@@ -22,12 +22,11 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// durableLog is a durable handler that records the changes that it receives.
 type durableLog struct {
 	mu       sync.Mutex
-	received []consumer.Change // received changes; guarded by mu
-	resets   int               // guarded by mu
-	last     time.Time         // time of the last change; guarded by mu
+	received []consumer.Change // mu guards all fields
+	resets   int
+	last     time.Time
 }
 
 func (l *durableLog) change(_ context.Context, c consumer.Change) error {
@@ -60,8 +59,8 @@ func (l *durableLog) all() (lines []string, resets int, last time.Time) {
 	return lines, l.resets, l.last
 }
 
-// durable runs an informer with a durable handler until that handler has synced. It also returns the time from the
-// start to the last change.
+// durable runs an informer with a durable handler until the handler has synced. took is the time from the start to the
+// last change.
 func (f *file) durable(t *testing.T, src source) (lines []string, resets int, took time.Duration) {
 	t.Helper()
 	f.open(t)
@@ -94,7 +93,7 @@ func (f *file) durable(t *testing.T, src source) (lines []string, resets int, to
 	return lines, resets, last.Sub(begun)
 }
 
-// TestDurableHandler checks that after a restart a durable handler receives exactly the changes since its stop,
+// TestDurableHandler checks that after a restart a durable handler receives exactly the changes during its absence,
 // deletions and re-creations included, for any number of objects (issue 5, test 1).
 func TestDurableHandler(t *testing.T) {
 	t.Parallel()
@@ -129,8 +128,8 @@ func testDurableHandler(t *testing.T, n int) {
 	}
 }
 
-// changeWhileDown updates 37 objects, deletes 5, and deletes and re-creates 3. It returns the expected changes of a
-// handler.
+// changeWhileDown updates 37 objects, deletes 5, and deletes and re-creates 3. It returns the changes that a handler
+// must receive.
 func (c *cluster) changeWhileDown(t *testing.T) (received []string) {
 	t.Helper()
 	changed, gone, again := names("cm", 100, 137), names("cm", 200, 205), names("cm", 300, 303)
@@ -171,7 +170,6 @@ func (c *cluster) deleteConfigMaps(t *testing.T, names []string) {
 	})
 }
 
-// durableFile is the durable handler of a child. It appends its changes to a file.
 type durableFile struct {
 	path string
 	hold bool // if true, the handler's calls never return
@@ -199,7 +197,6 @@ func (d durableFile) change(ctx context.Context, c consumer.Change) error {
 	return nil
 }
 
-// linesOf returns the lines of a file, or none if it is missing.
 func linesOf(t *testing.T, path string) (lines []string) {
 	t.Helper()
 	f, err := os.Open(path)
@@ -216,8 +213,8 @@ func linesOf(t *testing.T, path string) (lines []string) {
 	return lines
 }
 
-// TestDurableHandlerKilled checks that a durable handler receives a change again if the process was killed between the
-// delivery and the acknowledgement. If the acknowledgement was committed, it does not (issue 5, test 1).
+// TestDurableHandlerKilled checks that a durable handler receives a change twice if the process is killed before the
+// acknowledgement is committed, and otherwise once (issue 5, test 1).
 func TestDurableHandlerKilled(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, shared)

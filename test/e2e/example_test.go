@@ -24,31 +24,23 @@ import (
 // example is a program of examples/ with its expected behaviour on a cluster.
 type example struct {
 	*cluster
-	// bin is the directory with the programs of examples/. program is the name of this one.
 	bin, program string
 	args         []string
-	// namespaces are the watched namespaces; none means all.
-	namespaces []string
-	// watched are the watched resources, which a restart must not list.
-	watched []schema.GroupVersionResource
-	// reconcilers maps the name of each reconciler to the resource of the object that it reads first. Each of its log
-	// lines has that object's resourceVersion.
+	namespaces   []string
+	watched      []schema.GroupVersionResource
+	// reconcilers maps the name of each reconciler to the resource of the object that it reads first. The reconciler's log
+	// lines have that object's resourceVersion.
 	reconcilers map[string]schema.GroupVersionResource
-	// seesDeletes is true if the program also reacts to the deletion of objects that no other object refers to.
+	// seesDeletes is true if the program also reacts to the deletion of objects to which no other object refers.
 	seesDeletes bool
-	// unfinished describes unfinished work of the program, or returns "".
-	unfinished func() string
-	// meanwhile changes the cluster while the program is down.
-	meanwhile func()
-	// afterwards is a further check of this example, or nil.
-	afterwards func()
-	// network is a proxy between the program and the API server, or nil.
-	network *network
+	unfinished  func() string
+	meanwhile   func()
+	afterwards  func()
+	network     *network
 
 	dir string
 }
 
-// examplesOnce builds the programs once for all tests.
 var examplesOnce = sync.OnceValues(func() (dir string, err error) {
 	dir = filepath.Join(shared.Dir(), "examples") + string(filepath.Separator)
 	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", dir, "./...")
@@ -59,7 +51,6 @@ var examplesOnce = sync.OnceValues(func() (dir string, err error) {
 	return dir, nil
 })
 
-// buildExamples returns the directory with the programs.
 func buildExamples(t *testing.T) string {
 	t.Helper()
 	dir, err := examplesOnce()
@@ -69,7 +60,7 @@ func buildExamples(t *testing.T) string {
 	return dir
 }
 
-// verify runs the example, kills it, and runs it again. It checks the program's log, its requests, the cluster's state
+// verify runs the example, kills it, and runs it again. It checks the log and the requests of the program, the cluster
 // and the file.
 func (e *example) verify(t *testing.T) {
 	e.dir = t.TempDir()
@@ -101,8 +92,8 @@ func (e *example) verify(t *testing.T) {
 	}
 }
 
-// onlyResumed checks that a run listed nothing, watched from a resourceVersion, and sent requests for its own
-// namespaces only.
+// onlyResumed checks that a run of the program listed nothing, watched from a resourceVersion, and sent requests for
+// its own namespaces only.
 func (e *example) onlyResumed(t *testing.T, agent string) {
 	t.Helper()
 	for _, gvr := range e.watched {
@@ -124,7 +115,6 @@ func (e *example) onlyResumed(t *testing.T, agent string) {
 	}
 }
 
-// checkFile checks the whole file, and that it has one collection per watch.
 func (e *example) checkFile(t *testing.T) {
 	t.Helper()
 	s, err := store.Open(e.file().path, store.Options{ReadOnly: true})
@@ -152,22 +142,20 @@ func (e *example) checkFile(t *testing.T) {
 
 func (e *example) file() *file { return &file{path: filepath.Join(e.dir, "larder.db")} }
 
-// exampleRun is one run of a program of examples/.
 type exampleRun struct {
 	*program
 	agent string
 
-	mu    sync.Mutex // guards lines
+	mu    sync.Mutex
 	lines []exampleLine
 }
 
-// exampleLine is a log line of an example.
 type exampleLine struct {
 	Msg, Reconciler, Key, ResourceVersion string
 }
 
-// start runs the program. life is part of its file name, and so of its user agent, which distinguishes the runs in the
-// audit log.
+// start runs the program. life is part of the program's file name, and so of the user agent, which distinguishes the
+// runs in the audit log.
 func (e *example) start(t *testing.T, life string) *exampleRun {
 	t.Helper()
 	name := "example-" + e.program + "-" + life
@@ -211,10 +199,9 @@ func (r *exampleRun) all() []exampleLine {
 	return slices.Clone(r.lines)
 }
 
-// readable holds the objects that each reconciler may read: their resourceVersions by key.
+// readable has the resourceVersions of the objects that each reconciler may read, by reconciler and key.
 type readable map[string]map[string]string
 
-// read lists the objects of all reconcilers from the server.
 func (e *example) read(t *testing.T) readable {
 	t.Helper()
 	client, err := dynamic.NewForConfig(e.Config(writer))
@@ -265,8 +252,7 @@ func (want readable) reconciled(lines []exampleLine) string {
 	return ""
 }
 
-// missingDeletion returns a message about an object that was deleted since before and whose deletion the program has
-// not logged, or "".
+// missingDeletion returns a message about a deleted object of before whose deletion the program has not logged, or "".
 func (want readable) missingDeletion(before readable, lines []exampleLine) string {
 	for reconciler, versions := range before {
 		for key := range versions {
@@ -279,8 +265,8 @@ func (want readable) missingDeletion(before readable, lines []exampleLine) strin
 	return ""
 }
 
-// neverStale checks that no reconcile read a deleted object, or a version older than the server's at the start of the
-// program.
+// neverStale checks that no reconcile read a deleted object, or a version older than the server's version at the start
+// of the program.
 func (want readable) neverStale(t *testing.T, lines []exampleLine) {
 	t.Helper()
 	for _, l := range lines {

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Texts that identify parts of the manager's Secrets: the data, the annotation of kubectl apply that repeats the data,
+// These texts identify parts of the manager's Secrets: the data, the annotation of kubectl apply that repeats the data,
 // and an annotation that the store keeps.
 const (
 	secretData        = "planted-data-51c2"
@@ -20,8 +20,8 @@ const (
 	secretNote        = "planted-note-e47b"
 )
 
-// managerExample tests the controller-runtime manager of examples/. The test makes the same changes in three
-// namespaces, of which the manager watches two.
+// managerExample tests the controller-runtime manager of examples/ with the same changes in three namespaces. The
+// manager watches two of them.
 func managerExample(t *testing.T, e *example) {
 	e.namespaces = []string{e.ns, e.newNamespace(t)}
 	third := e.newNamespace(t)
@@ -66,7 +66,6 @@ func managerExample(t *testing.T, e *example) {
 	e.afterwards = func() { e.onlyMetadata(t, third) }
 }
 
-// managed describes unfinished work of the manager in a namespace, or returns "".
 func (c *cluster) managed(t *testing.T, ns string) string {
 	t.Helper()
 	versions, users := map[string]string{}, map[string][]string{}
@@ -117,8 +116,8 @@ func (c *cluster) createMarkedSecret(t *testing.T, ns, name string) {
 	}
 }
 
-// onlyMetadata checks that the file holds the Secrets' metadata, none of their content, and nothing of the third
-// namespace.
+// onlyMetadata checks that the file has the Secrets' metadata, but none of their content and nothing of the namespace
+// third.
 func (e *example) onlyMetadata(t *testing.T, third string) {
 	t.Helper()
 	f := e.file()

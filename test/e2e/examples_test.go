@@ -26,7 +26,7 @@ var (
 )
 
 // TestExamples kills and restarts each program of examples/. Meanwhile it creates, changes and deletes objects of every
-// watched kind. The shared server has no watch cache for ConfigMaps, so this test starts its own.
+// watched kind. The shared server has no watch cache for ConfigMaps, so the test starts its own server.
 func TestExamples(t *testing.T) {
 	t.Parallel()
 	cp := ownControlPlane(t)
@@ -104,7 +104,6 @@ func dynamicExample(t *testing.T, e *example) {
 	}
 }
 
-// applyWidgets creates the custom resource of the example.
 func (e *example) applyWidgets(t *testing.T) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "examples", "dynamic", "widgets.yaml"))
@@ -135,7 +134,6 @@ func (e *example) createWidget(t *testing.T, name string) {
 	})
 }
 
-// createDeployment creates a Deployment that mounts Secrets.
 func (c *cluster) createDeployment(t *testing.T, ns, name string, secrets ...string) {
 	t.Helper()
 	labels := map[string]string{"app": name}
@@ -165,7 +163,6 @@ func (c *cluster) createConfigMap(t *testing.T, name string) {
 	}
 }
 
-// configMap returns the data of a ConfigMap, or nil if it cannot be read.
 func (c *cluster) configMap(t *testing.T, ns, name string) map[string]string {
 	t.Helper()
 	found, err := c.client.CoreV1().ConfigMaps(ns).Get(t.Context(), name, metav1.GetOptions{})

@@ -15,12 +15,12 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// filter is an HTTP proxy that drops the watch events of some objects. Lists and bookmarks are forwarded.
+// filter is an HTTP proxy that drops the watch events of some objects. It forwards lists and bookmarks.
 type filter struct {
 	server *httptest.Server
 
-	mu        sync.Mutex      // guards the fields below
-	names     map[string]bool // objects whose events are dropped
+	mu        sync.Mutex // mu guards the fields below
+	names     map[string]bool
 	swallowed int
 }
 
@@ -53,7 +53,6 @@ func newFilter(t *testing.T, cfg *rest.Config) *filter {
 	return f
 }
 
-// config returns a copy of cfg whose requests go through the proxy, in JSON.
 func (f *filter) config(cfg *rest.Config) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
 	cfg.Host = f.server.URL
@@ -62,7 +61,6 @@ func (f *filter) config(cfg *rest.Config) *rest.Config {
 	return cfg
 }
 
-// swallow sets the names whose events are dropped.
 func (f *filter) swallow(names ...string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -78,7 +76,6 @@ func (f *filter) count() int {
 	return f.swallowed
 }
 
-// passes reports whether the proxy forwards a line of a watch.
 func (f *filter) passes(line []byte) bool {
 	var event struct {
 		Object struct {
@@ -99,7 +96,6 @@ func (f *filter) passes(line []byte) bool {
 	return false
 }
 
-// filtered is the body of a watch without the dropped events.
 type filtered struct {
 	f     *filter
 	body  io.ReadCloser

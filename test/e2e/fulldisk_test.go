@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestFullDisk checks an informer on a full disk: the status reports it, reads continue, and with free space the file
-// catches up without loss.
+// TestFullDisk checks that an informer on a full disk says so in its status and continues to answer reads. With free
+// space the file must catch up without loss.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, shared)
@@ -24,7 +24,7 @@ func TestFullDisk(t *testing.T) {
 	p := startChild(t, c.Config(t.Name()), childConfig{Store: f.path, Namespace: c.ns})
 	p.waitFor(t, "the first list", func(r childReport) bool { return r.Synced && r.Objects == 200 })
 
-	p.signal(t, syscall.SIGUSR1) // the file cannot grow any more
+	p.signal(t, syscall.SIGUSR1) // from now on, the file cannot grow
 	big := names("big", 0, 220)
 	c.createBigPods(t, big[:200])
 	p.waitFor(t, "the error", func(r childReport) bool { return strings.Contains(r.Err, "no space") })
@@ -71,8 +71,8 @@ func (p *child) signal(t *testing.T, s os.Signal) {
 	}
 }
 
-// limitOnSignal makes SIGUSR1 limit the size of files to the present size of this file, by RLIMIT_FSIZE. Writes beyond
-// it fail with EFBIG. SIGUSR2 lifts the limit.
+// limitOnSignal makes SIGUSR1 limit the size of files to the present size of the file at path, by RLIMIT_FSIZE. Writes
+// beyond the limit fail with EFBIG. SIGUSR2 lifts the limit.
 func limitOnSignal(path string) (stop func()) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGUSR1, syscall.SIGUSR2)

@@ -12,12 +12,11 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// gate is an HTTP proxy that can withhold the pages of a list.
 type gate struct {
 	server   *httptest.Server
 	resource string
 
-	mu      sync.Mutex // guards the fields below
+	mu      sync.Mutex // mu guards the fields below
 	after   int        // number of pages to forward; -1 for all
 	passed  int
 	reached chan struct{} // closed when a page is withheld
@@ -53,7 +52,6 @@ func newGate(t *testing.T, cfg *rest.Config, resource string) *gate {
 	return g
 }
 
-// config returns a copy of cfg whose requests go through the proxy.
 func (g *gate) config(cfg *rest.Config) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
 	cfg.Host = g.server.URL
@@ -61,8 +59,8 @@ func (g *gate) config(cfg *rest.Config) *rest.Config {
 	return cfg
 }
 
-// holdListAfter makes the proxy forward n pages of the next list and withhold the following page. The returned channel
-// is closed when the client requests that page.
+// holdListAfter makes the proxy forward n pages of the next list and withhold the following page. reached is closed
+// when the client requests that page.
 func (g *gate) holdListAfter(n int) (reached <-chan struct{}) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

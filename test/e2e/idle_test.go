@@ -13,11 +13,10 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// idleMirror is a larder sync --all that mirrors a server with few changes.
 type idleMirror struct {
 	larder, dir string
-	kubeconfig  string // path of the kubeconfig for the server
-	server      string // the server's HOST:PORT
+	kubeconfig  string
+	server      string
 	args        []string
 }
 
@@ -28,7 +27,6 @@ func newIdleMirror(t *testing.T, kubeconfig, server string, args ...string) *idl
 	return m
 }
 
-// ofCluster returns a mirror of the cluster that is not started yet.
 func ofCluster(t *testing.T, c *cluster, args ...string) *idleMirror {
 	t.Helper()
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
@@ -38,8 +36,8 @@ func ofCluster(t *testing.T, c *cluster, args ...string) *idleMirror {
 
 func (m *idleMirror) store() string { return filepath.Join(m.dir, "idle.db") }
 
-// start starts the mirror behind a network proxy, and waits until all collections are live. It stores no schemas, since
-// a first run may end before it has read them all.
+// start starts the mirror behind a network proxy, and waits until all collections are live. The mirror stores no
+// schemas, because its first run may end before it has read all of them.
 func (m *idleMirror) start(t *testing.T, name string) (*program, *network) {
 	t.Helper()
 	n := newNetwork(t, m.server)
@@ -50,7 +48,6 @@ func (m *idleMirror) start(t *testing.T, name string) (*program, *network) {
 	return p, n
 }
 
-// usage is the network usage of a mirror: its connections and received bytes.
 type usage struct {
 	connections int
 	received    int64
@@ -60,8 +57,8 @@ func (a usage) String() string {
 	return fmt.Sprintf("%d connections, %d bytes", a.connections, a.received)
 }
 
-// run starts the mirror, cuts its connections, waits until all collections are live again, and stops it. It returns the
-// usage of the start and of the reconnect.
+// run starts the mirror, cuts its connections, waits until all collections are live again, and stops the mirror. It
+// returns the usage of the start and of the reconnect.
 func (m *idleMirror) run(t *testing.T, name string) (start, reconnect usage) {
 	t.Helper()
 	p, n := m.start(t, name)
@@ -88,9 +85,9 @@ func (m *idleMirror) run(t *testing.T, name string) (start, reconnect usage) {
 	return start, reconnect
 }
 
-// atRest waits until the mirror receives little more than bookmarks, and returns its usage until then. The mirror reads
+// atRest waits until the mirror receives little more than bookmarks, and returns the usage until then. The mirror reads
 // the definitions of custom resources after their lists. If it were stopped earlier, its next start would have to read
-// the missing ones.
+// the missing definitions.
 func atRest(t *testing.T, n *network) (now usage) {
 	t.Helper()
 	const bookmarks = 8 << 10 // bytes of bookmarks in a second, for hundreds of resources
@@ -106,7 +103,6 @@ func atRest(t *testing.T, n *network) (now usage) {
 	return now
 }
 
-// live waits until the mirror is in contact with the server for all collections.
 func (m *idleMirror) live(t *testing.T) {
 	t.Helper()
 	within(t, 5*time.Minute, "larder wait", func() string {
@@ -118,7 +114,6 @@ func (m *idleMirror) live(t *testing.T) {
 	})
 }
 
-// cheap fails the test if the usage exceeds this number of connections or received bytes.
 func (a usage) cheap(t *testing.T, what string, connections int, received int64) {
 	t.Helper()
 	if a.connections > connections || a.received > received {
@@ -140,7 +135,7 @@ func idleCluster(t *testing.T) *cluster {
 	return c
 }
 
-// TestRestartOfAnIdleCluster checks the cost of a restart and of a reconnect of larder sync --all with few changes: one
+// TestRestartOfAnIdleCluster limits the cost of a restart and of a reconnect of larder sync --all with few changes: one
 // connection for some sixty resources, and few bytes for five hundred objects (issue 38, A.2). The bytes include the
 // index of schemas, 11 KiB, which kube-apiserver sends without an ETag.
 func TestRestartOfAnIdleCluster(t *testing.T) {
@@ -152,7 +147,7 @@ func TestRestartOfAnIdleCluster(t *testing.T) {
 	reconnect.cheap(t, "reconnect", 1, 64<<10)
 }
 
-// TestRestartOfManyResources checks the cost of a restart and of a reconnect for many empty custom resources: a hundred
+// TestRestartOfManyResources limits the cost of a restart and of a reconnect for many empty custom resources: a hundred
 // watches share a connection.
 func TestRestartOfManyResources(t *testing.T) {
 	resources := 150
@@ -175,7 +170,7 @@ func TestRestartOfManyResources(t *testing.T) {
 	reconnect.cheap(t, "reconnect", connections, int64(64<<10+resources*500))
 }
 
-// TestRestartOfAMirrorsAgent checks the cost of a restart and of a reconnect for a mirror of a mirror, over HTTP/2.
+// TestRestartOfAMirrorsAgent limits the cost of a restart and of a reconnect for a mirror of a mirror, over HTTP/2.
 func TestRestartOfAMirrorsAgent(t *testing.T) {
 	address := freeAddress(t)
 	served := filepath.Join(t.TempDir(), "served.kubeconfig")

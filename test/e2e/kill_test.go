@@ -16,9 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestSIGKILLLeavesAPrefix kills processes while they apply a stream of changes. Each must leave a file with the state
-// after a prefix of the stream, and that prefix's resourceVersion. The file's directory may hold only files that the
-// next process replaces or removes, and at the end only the store.
+// TestSIGKILLLeavesAPrefix kills processes while they apply a stream of changes. Each process must leave a file with
+// the state after a prefix of the stream, and with that prefix's resourceVersion. The file's directory may contain only
+// files that the next process replaces or removes, and at the end only the store.
 func TestSIGKILLLeavesAPrefix(t *testing.T) {
 	t.Parallel()
 	kills := 60
@@ -26,7 +26,7 @@ func TestSIGKILLLeavesAPrefix(t *testing.T) {
 		kills = 1000
 	}
 	random := newRandom(t)
-	// Processes live for less than a second here, so commits must be frequent. The other tests use the default interval.
+	// The processes live for less than a second, so commits must be frequent. The other tests use the default interval.
 	intervals := []time.Duration{time.Nanosecond, 5 * time.Millisecond, 50 * time.Millisecond}
 
 	c := newCluster(t, shared)
@@ -71,7 +71,7 @@ func TestSIGKILLLeavesAPrefix(t *testing.T) {
 	}
 }
 
-// onlyNames fails if the store's directory has a file other than logs and the store's name with one of the endings.
+// onlyNames fails if the store's directory has other files than logs and the store's name with one of the endings.
 func (f *file) onlyNames(t *testing.T, endings ...string) {
 	t.Helper()
 	dir, base := filepath.Split(f.path)
@@ -90,12 +90,11 @@ func (f *file) onlyNames(t *testing.T, endings ...string) {
 	}
 }
 
-// writeStream creates, changes and deletes random pods until the returned function is called.
 func (c *cluster) writeStream(t *testing.T, seed uint64) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
-	for w := range 2 { // no pod is written by two writers
+	for w := range 2 { // no pod has two writers
 		wg.Go(func() {
 			random := rand.New(rand.NewPCG(seed, uint64(w)))
 			if err := c.writeRandomly(ctx, fmt.Sprintf("w%d", w), random); err != nil && ctx.Err() == nil {

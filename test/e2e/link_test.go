@@ -15,7 +15,6 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// badMinute is a minute of conditions on a network link of 56 kbit/s or worse.
 var badMinute = []condition{
 	{name: "latency", lasts: 8 * time.Second, latency: 300 * time.Millisecond, jitter: 100 * time.Millisecond},
 	{name: "56 kbit/s", lasts: 12 * time.Second, thin: true},
@@ -27,16 +26,15 @@ var badMinute = []condition{
 	{name: "fair", lasts: 5 * time.Second},
 }
 
-// linkRun is a sequence of conditions on a network link.
 type linkRun struct {
 	script []condition
-	// restartBefore holds the indexes of the conditions before which the API server restarts without its watch history.
-	// The clients' lists then happen under that condition.
+	// restartBefore has the indexes of the conditions before which the API server restarts without its watch history. The
+	// clients' lists then happen under that condition.
 	restartBefore map[int]bool
 }
 
 // badTenMinutes returns badMinute five times in random order, each condition at twice its length. The API server
-// restarts twice, each time before a period of 56 kbit/s.
+// restarts twice, before two of the periods of 56 kbit/s.
 func badTenMinutes(random *rand.Rand) linkRun {
 	r := linkRun{restartBefore: map[int]bool{}}
 	for lap := range 5 {
@@ -49,14 +47,14 @@ func badTenMinutes(random *rand.Rand) linkRun {
 			r.script = append(r.script, c)
 		}
 	}
-	// A dead connection is noticed after 45 s. The back-off may then take 30 s.
+	// A dead connection is noticed after 45 s. The backoff may then take 30 s.
 	r.script = append(r.script, condition{name: "fair", lasts: time.Minute})
 	return r
 }
 
-// TestLink runs Larder's informer beside client-go's on equally bad network links, while pods change. Both must end
-// with the server's state. Larder must deliver each event once, and list nothing while the server has its history.
-// LARDER_SOAK=1 extends the test to ten minutes (issue 5).
+// TestLink runs Larder's informer beside client-go's on equally bad network links, while pods change. Both informers
+// must end with the server's state. Larder must deliver each event once, and list nothing while the server has its
+// history. LARDER_SOAK=1 extends the test to ten minutes (issue 5).
 func TestLink(t *testing.T) {
 	t.Parallel()
 	random := newRandom(t)
@@ -76,7 +74,7 @@ func TestLink(t *testing.T) {
 	peer.converge(t, before)
 	var recorded *truth
 	if len(run.restartBefore) == 0 {
-		recorded = watchTruth(t, c) // the watch for it would end with the API server
+		recorded = watchTruth(t, c) // a watch of the shared server would end with the API server
 	}
 
 	c.mark(t)
@@ -110,7 +108,6 @@ func TestLink(t *testing.T) {
 	}
 }
 
-// do applies the conditions to the links, one after the other.
 func (r *linkRun) do(t *testing.T, c *cluster, links ...*thinLink) {
 	t.Helper()
 	for n, step := range r.script {
@@ -131,7 +128,7 @@ func (r *linkRun) do(t *testing.T, c *cluster, links ...*thinLink) {
 	}
 }
 
-// checkCost checks how many lists, requests and bytes Larder's informer needed in the run.
+// checkCost limits the lists, requests and bytes of Larder's informer in the run.
 func (r *linkRun) checkCost(t *testing.T, s *subject, ours, theirs *linked) {
 	t.Helper()
 	st := s.Status().Reflector
@@ -152,13 +149,12 @@ func (r *linkRun) checkCost(t *testing.T, s *subject, ours, theirs *linked) {
 	}
 }
 
-// linked is a client whose requests go through a slow network link.
 type linked struct {
 	agent    string
 	link     *thinLink
 	config   *rest.Config
 	received meter.Received
-	begun    int64 // received bytes before the first condition
+	begun    int64
 }
 
 func newLinked(t *testing.T, c *cluster, agent string) *linked {
@@ -184,7 +180,6 @@ func (l *linked) report(t *testing.T, c *cluster) {
 		len(asked.watches), asked.probes+asked.lookups)
 }
 
-// plain is client-go's informer.
 type plain struct{ cache.SharedIndexInformer }
 
 func startPlain(t *testing.T, src source) plain {
@@ -197,7 +192,6 @@ func startPlain(t *testing.T, src source) plain {
 	return p
 }
 
-// converge waits until the informer holds the wanted objects.
 func (p plain) converge(t *testing.T, want objects) {
 	t.Helper()
 	eventually(t, "converging of client-go", func() string {

@@ -24,13 +24,12 @@ import (
 	"github.com/larder-dev/larder/test/e2e/controlplane"
 )
 
-// soak is true if each test makes its long run.
 var soak = os.Getenv("LARDER_SOAK") != ""
 
 // writer is the client that changes test objects. The audit log omits its requests.
 const writer = controlplane.Writer
 
-// shared is the control plane that most tests share. Tests may restart its API server; its data last until the end.
+// shared is the control plane that most tests share. Tests may restart its API server; the data last until the end.
 var shared *controlplane.ControlPlane
 
 func TestMain(m *testing.M) {
@@ -87,8 +86,8 @@ func runAll(m *testing.M) (code int, err error) {
 	return code, os.RemoveAll(dir)
 }
 
-// serverEnv returns environment variables with which the servers collect garbage less often, since that takes a fifth
-// of their processor time. Long runs have 100,000 objects, so they keep the default.
+// serverEnv returns environment variables with which the servers collect garbage less often, because garbage collection
+// takes a fifth of their processor time. Long runs have 100,000 objects, so they keep the default.
 func serverEnv() []string {
 	if soak {
 		return nil
@@ -96,8 +95,8 @@ func serverEnv() []string {
 	return []string{"GOGC=400"}
 }
 
-// noticeDeadConnectionsSoon shortens client-go's HTTP/2 health check, by default 30 s and 15 s. client-go reads the
-// setting when it makes a transport, and clients share transports. So the setting comes before the first client.
+// noticeDeadConnectionsSoon shortens client-go's HTTP/2 health check, by default 30 s and 15 s. It must be called
+// before the first client is made: client-go reads the setting when it makes a transport, and clients share transports.
 func noticeDeadConnectionsSoon() error {
 	if soak {
 		return nil
@@ -132,7 +131,6 @@ func stillRunning() error {
 	return nil
 }
 
-// logTo sends the log of this process to a file.
 func logTo(path string) (func(), error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -153,8 +151,6 @@ func logTo(path string) (func(), error) {
 	}, nil
 }
 
-// ownControlPlane starts a control plane for one test, which may break it. flags are additional flags of
-// kube-apiserver.
 func ownControlPlane(t *testing.T, flags ...string) *controlplane.ControlPlane {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "larder-e2e-own-")
@@ -180,7 +176,6 @@ func ownControlPlane(t *testing.T, flags ...string) *controlplane.ControlPlane {
 	return cp
 }
 
-// cluster is a control plane with a test's own client and namespace.
 type cluster struct {
 	*controlplane.ControlPlane
 	client kubernetes.Interface
@@ -211,7 +206,6 @@ func (c *cluster) newNamespace(t *testing.T) string {
 	return ns.Name
 }
 
-// restartAPIServer restarts the API server. The client reconnects.
 func (c *cluster) restartAPIServer(t *testing.T) {
 	t.Helper()
 	if err := c.Restart(t.Context()); err != nil {
@@ -219,7 +213,6 @@ func (c *cluster) restartAPIServer(t *testing.T) {
 	}
 }
 
-// mark notes the current end of the audit log. Later counts of requests begin there.
 func (c *cluster) mark(t *testing.T) {
 	t.Helper()
 	var err error
@@ -228,7 +221,6 @@ func (c *cluster) mark(t *testing.T) {
 	}
 }
 
-// asked returns the requests of a client for a resource since the last call of mark.
 func (c *cluster) asked(t *testing.T, userAgent, resource string) asked {
 	t.Helper()
 	all, err := c.Requests(userAgent, c.since)
@@ -254,7 +246,6 @@ func (c *cluster) asked(t *testing.T, userAgent, resource string) asked {
 	return a
 }
 
-// asked counts the requests of one client for one resource.
 type asked struct {
 	probes, lookups, compares int
 	lists, watches            []*controlplane.Request
@@ -274,13 +265,11 @@ func newRandom(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, seed))
 }
 
-// eventually polls check until it returns "". It fails after a minute with the last result.
 func eventually(t *testing.T, what string, check func() string) {
 	t.Helper()
 	within(t, time.Minute, what, check)
 }
 
-// within polls check until it returns "", and fails after limit with the last result.
 func within(t *testing.T, limit time.Duration, what string, check func() string) {
 	t.Helper()
 	deadline := time.Now().Add(limit)
@@ -296,7 +285,6 @@ func within(t *testing.T, limit time.Duration, what string, check func() string)
 	}
 }
 
-// listedBy returns descriptions of the client's list requests.
 func (c *cluster) listedBy(t *testing.T, agent, resource string) (by []string) {
 	t.Helper()
 	a := c.asked(t, agent, resource)

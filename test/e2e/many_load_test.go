@@ -23,9 +23,9 @@ import (
 	"github.com/larder-dev/larder/informer/requests"
 )
 
-// quietKinds are the resources of the rarely changed collections, each of which exists in every namespace. All have a
-// watch cache: at a restart its bookmarks show that all missed events have arrived, which otherwise takes four times as
-// long.
+// quietKinds are the resources of the rarely changed collections, which exist in every namespace. All have a watch
+// cache: at a restart the watch cache's bookmarks show that all missed events have arrived, which otherwise takes four
+// times as long.
 var quietKinds = []struct {
 	resource string
 	list     runtime.Object
@@ -42,36 +42,34 @@ var quietKinds = []struct {
 	}},
 }
 
-// member is one of many collections, whose informer the test starts and stops repeatedly.
+// member is one of many collections. The test repeatedly starts and stops the member's informer.
 type member struct {
 	source
 	name string
-	// inf, heard and stop belong to the running informer. They are nil while none runs.
-	inf     *informer.Informer
-	handler *mirror
-	stop    func()
-	// transform is the informer's transform. The test sets it before the informer runs.
+	// inf, heard and stop belong to the running informer. They are nil while no informer runs.
+	inf       *informer.Informer
+	handler   *mirror
+	stop      func()
 	transform func(any) (any, error)
 }
 
-// population is one busy collection and many rarely changed ones, all in one store file.
 type population struct {
 	*cluster
 	file   *file
 	id     func(context.Context) (string, error)
 	busy   *member
 	quiet  []*member
-	writes atomic.Int64 // number of writes to objects of the busy collection
+	writes atomic.Int64
 }
 
-// newPopulation creates the objects: three per rarely changed collection, and the pods of the busy collection. It
-// starts no informer.
+// newPopulation creates three objects per rarely changed collection, and the pods of the busy collection. It starts no
+// informer.
 func newPopulation(t *testing.T, c *cluster, r manyRun) *population {
 	t.Helper()
 	w := &population{cluster: c, file: newFile(t), id: requests.KubeSystemUID(c.client.CoreV1().RESTClient())}
 	inParallel(t, names("busy", 0, r.pods), func(ctx context.Context, name string) error {
 		p := pod(c.ns, name)
-		// The annotation makes a filled file larger than an empty one.
+		// The annotation makes a filled file larger than an empty file.
 		p.Annotations = map[string]string{"padding": strings.Repeat("x", 4<<10)}
 		return w.create(ctx, "pods", c.ns, name, p)
 	})
@@ -117,8 +115,8 @@ func (w *population) create(ctx context.Context, resource, ns, name string, obj 
 	return w.client.CoreV1().RESTClient().Post().Namespace(ns).Resource(resource).Body(obj).Do(ctx).Error()
 }
 
-// touch changes the first object of each rarely changed collection and waits until its handler receives the change. It
-// returns the delays.
+// touch changes the first object of each rarely changed collection and waits until the collection's handler receives
+// the change. It returns the delays.
 func (w *population) touch(t *testing.T, quiet []*member, value string) delays {
 	t.Helper()
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"touched":%q}}}`, value)
@@ -180,10 +178,9 @@ func (w *population) changeBusy(ctx context.Context, pod int) error {
 	return err
 }
 
-// all returns all collections, the busy one first.
 func (w *population) all() []*member { return append([]*member{w.busy}, w.quiet...) }
 
-// start starts the informers of collections that have none running, and returns once they have synced.
+// start starts the informers of collections without a running informer, and returns once they have synced.
 func (w *population) start(t *testing.T, members []*member) {
 	t.Helper()
 	if w.file.Store == nil {
@@ -223,7 +220,6 @@ func (w *population) start(t *testing.T, members []*member) {
 	}
 }
 
-// end stops the informers of these collections.
 func (w *population) end(members []*member) {
 	var wg sync.WaitGroup
 	for _, m := range members {
@@ -235,7 +231,6 @@ func (w *population) end(members []*member) {
 	}
 }
 
-// versions returns the server's resourceVersions, by collection and key.
 func (w *population) versions(t *testing.T) map[string]map[string]string {
 	t.Helper()
 	out := map[string]map[string]string{}
@@ -266,7 +261,6 @@ func (w *population) versions(t *testing.T) map[string]map[string]string {
 	return out
 }
 
-// converge waits until every informer and every handler has the server's state.
 func (w *population) converge(t *testing.T) {
 	t.Helper()
 	want := w.versions(t)
@@ -288,7 +282,7 @@ func (w *population) converge(t *testing.T) {
 	}
 }
 
-// delays are durations. String sorts them.
+// delays are durations, which String sorts.
 type delays []time.Duration
 
 func (d delays) String() string {
@@ -296,7 +290,7 @@ func (d delays) String() string {
 	return fmt.Sprintf("median %v, longest %v", d[len(d)/2].Round(time.Millisecond), d[len(d)-1].Round(time.Millisecond))
 }
 
-// reach sets the client configuration of informers that are started from now on.
+// reach sets the client configuration of informers that are started later.
 func (w *population) reach(t *testing.T, cfg *rest.Config) {
 	t.Helper()
 	cfg = rest.CopyConfig(cfg)
@@ -310,7 +304,6 @@ func (w *population) reach(t *testing.T, cfg *rest.Config) {
 	}
 }
 
-// annotate sets an annotation on one pod of the busy collection.
 func (w *population) annotate(t *testing.T, pod, key string) {
 	t.Helper()
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"x"}}}`, key)

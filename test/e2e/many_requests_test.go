@@ -9,24 +9,22 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// traffic counts concurrent requests of a client and their maximum. A list is in progress until its last byte, any
-// other request until the headers of its answer.
+// traffic counts concurrent requests of a client and their maximum. A list counts until its last byte, other requests
+// until the headers of their answer.
 type traffic struct {
 	mu sync.Mutex
-	// asking is the number of requests without an answer, and lists the number of incomplete lists. maxAsking and
-	// maxLists are the maxima of these. All are guarded by mu.
+	// asking is the number of requests without an answer, and lists the number of incomplete lists. maxAsking and maxLists
+	// are the maxima of asking and lists. mu guards all fields.
 	asking, lists, maxAsking, maxLists int
-	total                              int // guarded by mu
+	total                              int
 }
 
-// of returns a copy of the configuration whose requests are counted.
 func (n *traffic) of(cfg *rest.Config) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return &counted{n, next} })
 	return cfg
 }
 
-// sinceReset returns the counts since its last call.
 func (n *traffic) sinceReset() (total, maxAsking, maxLists int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -47,22 +45,19 @@ func (n *traffic) add(asking, lists int) {
 // limiter ignores the request.
 const counts = 100 * time.Millisecond
 
-// counted is an HTTP transport that counts requests.
 type counted struct {
 	*traffic
 	next http.RoundTripper
 }
 
-// RoundTrip implements http.RoundTripper.
 func (c *counted) RoundTrip(req *http.Request) (*http.Response, error) {
 	list := 0
-	// A list with a time-out is the page of metadata that a connecting informer compares. It is small, and Larder's
+	// A list with a timeout is the page of metadata that a connecting informer compares. The page is small, and Larder's
 	// limiter treats it as part of the connect.
 	if q := req.URL.Query(); q.Has("limit") && q.Get("limit") != "1" && (!q.Has("timeoutSeconds") || q.Has("watch")) {
 		list = 1
 	}
 	c.add(1, list)
-	// Larder's limiter ignores requests that wait longer, so they no longer count as concurrent.
 	slow := time.AfterFunc(counts, func() { c.add(-1, -list) })
 	resp, err := c.next.RoundTrip(req)
 	switch {
@@ -76,7 +71,7 @@ func (c *counted) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// lastByte is a response body that calls done once, at its end or when it is closed.
+// lastByte is a response body that calls done once, at its end or when the body is closed.
 type lastByte struct {
 	io.ReadCloser
 	done func()

@@ -10,15 +10,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// manyRun holds the size of a run of TestManyInformers.
 type manyRun struct {
-	// namespaces is the number of namespaces. Each has one rarely changed collection of every kind in quietKinds.
+	// namespaces is the number of namespaces. Each namespace has one rarely changed collection of every kind in
+	// quietKinds.
 	namespaces int
-	// pods is the number of objects in the busy collection. backlog is the number of its changes that wait for its
-	// blocked informer, while changes of other collections are delivered.
+	// pods is the number of objects in the busy collection. backlog is the number of changes of these pods that wait for
+	// the blocked informer, while changes of other collections are delivered.
 	pods, backlog int
-	// rounds is how often informers are stopped and restarted during writes to the busy collection. leave is the number
-	// of informers that stop in each round.
+	// rounds is how often informers are stopped and restarted during writes to the busy collection. leave is the number of
+	// informers that stop in each round.
 	rounds, leave int
 }
 
@@ -31,16 +31,16 @@ var (
 const (
 	connectLimit = 8
 	listLimit    = 2
-	// burst is the maximum number of concurrent requests that this test accepts. On busy cores a request may begin
-	// after the limiter has stopped counting it, so the bound is twice the limit. The tests of the limiter have exact
-	// bounds, in fake time.
+	// burst is the maximum number of concurrent requests that the test accepts. On busy cores a request may begin after
+	// the limiter has stopped counting it, so burst is twice the limit. The tests of the limiter have exact bounds, in
+	// fake time.
 	burst = 2 * (connectLimit + listLimit)
 )
 
-// TestManyInformers checks hundreds of collections in one file and process. Informers stop and restart while one kind
-// is busy. Changes of the quiet kinds arrive even if the busy informer is blocked. A restart of all informers lists
-// nothing, and neither it nor the first start sends a burst of requests. Dropped collections leave nothing behind, and
-// new ones reuse their space in the file.
+// TestManyInformers runs hundreds of collections in one file and process. Informers stop and restart while one kind is
+// busy. Changes of the quiet kinds must arrive even if the busy informer is blocked. A restart of all informers must
+// list nothing. Neither a start nor a restart may send a burst of requests. Dropped collections must leave nothing
+// behind, and new collections must reuse their space in the file.
 func TestManyInformers(t *testing.T) {
 	run, cp := shortMany, shared
 	if soak {
@@ -92,7 +92,7 @@ func TestManyInformers(t *testing.T) {
 }
 
 // churn repeatedly stops and restarts informers while the busy collection changes as fast as the server permits. Every
-// second one of the stopped collections is dropped, so its informer must list.
+// second stopped collection is dropped, so its informer must list.
 func (w *population) churn(t *testing.T, run manyRun) {
 	t.Helper()
 	stop := w.keepBusy(t, run.pods)
@@ -123,7 +123,7 @@ func (w *population) churn(t *testing.T, run manyRun) {
 }
 
 // blockBusy blocks the informer of the busy collection in its transform, with a backlog of changes. The changes of all
-// other collections must be delivered all the same.
+// other collections must be delivered nevertheless.
 func (w *population) blockBusy(t *testing.T, run manyRun) {
 	t.Helper()
 	standing, goOn := make(chan struct{}), make(chan struct{})
@@ -154,7 +154,6 @@ func (w *population) blockBusy(t *testing.T, run manyRun) {
 	release()
 }
 
-// listedNothing checks that a client resumed all collections without a list and with few other requests.
 func (w *population) listedNothing(t *testing.T, agent string) {
 	t.Helper()
 	all, err := w.Requests(agent, w.since)
@@ -219,8 +218,8 @@ func (w *population) checkReuse(t *testing.T) {
 	}
 }
 
-// checkLeftovers checks that stopped informers leave no goroutines. If the heap size before is known, the heap must not
-// have grown. It returns the heap size.
+// checkLeftovers checks that stopped informers leave no goroutines, and that the heap has not grown if its size before
+// is known. It returns the heap size.
 func (w *population) checkLeftovers(t *testing.T, goroutines int, before int64) (heap int64) {
 	t.Helper()
 	if err := leftBehind(); err != nil {
@@ -238,7 +237,6 @@ func (w *population) checkLeftovers(t *testing.T, goroutines int, before int64) 
 	return heap
 }
 
-// Allowance for the memory and goroutines of client-go's connections, which all informers share.
 const (
 	manyGoroutines = 60
 	manyHeap       = 1 << 20

@@ -26,7 +26,7 @@ func largeConfigMap(random *rand.Rand, name string) *corev1.ConfigMap {
 }
 
 // TestRelistByMetadata checks a relist after the server has lost its watch history. Of 40 ConfigMaps of 100 kB two have
-// changed, one was deleted and one is new. The relist fetches only the changed ones and the new one (issue 5).
+// changed, one was deleted and one is new. The relist must fetch only the changed and the new ConfigMaps (issue 5).
 func TestRelistByMetadata(t *testing.T) {
 	c := newCluster(t, shared)
 	random := newRandom(t)

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// mostSeries limits the series of two resources and their file, so that alerts and dashboards stay cheap for thousands
-// of nodes.
+// mostSeries limits the metric series of a sync of two resources, so that alerts and dashboards stay cheap for
+// thousands of nodes.
 const mostSeries = 80
 
 var metricName = regexp.MustCompile(`\b(?:larder|informer)_[a-z_]+`)
@@ -69,8 +69,8 @@ func TestMonitoring(t *testing.T) {
 		}
 		for _, name := range asked {
 			sometimes := strings.HasPrefix(name, "larder_handler_") || strings.HasPrefix(name, "larder_durable_") ||
-				strings.HasPrefix(name, "larder_serve_memory_") || // exists only with --serve
-				name == "larder_known_defect" // exists only while something is wrong
+				strings.HasPrefix(name, "larder_serve_memory_") || // exported only with --serve
+				name == "larder_known_defect" // exported only while something is wrong
 			if !slices.Contains(have, name) && !(sometimes && strings.Contains(string(documented), "`"+name+"`")) {
 				t.Errorf("%s asks for %s, which there is not", file, name)
 			}
@@ -84,7 +84,6 @@ func TestMonitoring(t *testing.T) {
 	}
 }
 
-// scrape returns the metrics of a sync.
 func scrape(t *testing.T, c *command, store string) string {
 	t.Helper()
 	var status struct{ Sync struct{ Listen string } }
@@ -95,7 +94,7 @@ func scrape(t *testing.T, c *command, store string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = resp.Body.Close() }() // an error does not matter: nothing was written
+	defer func() { _ = resp.Body.Close() }() // nothing was written, so an error does not matter
 	text, err := io.ReadAll(resp.Body)
 	if err != nil || resp.StatusCode != http.StatusOK {
 		t.Fatal(resp.Status, err)

@@ -34,7 +34,6 @@ type engines struct {
 	gvr    schema.GroupVersionResource
 }
 
-// defineEngines defines the resource in a group of its own, and creates objects of that size.
 func defineEngines(t *testing.T, c *cluster, group string, size int) *engines {
 	t.Helper()
 	client, err := dynamic.NewForConfig(c.Config(writer))
@@ -56,7 +55,7 @@ func defineEngines(t *testing.T, c *cluster, group string, size int) *engines {
 		t.Fatal(err)
 	}
 	ctx := context.WithoutCancel(t.Context())
-	t.Cleanup(func() { // so that other tests do not see the resource
+	t.Cleanup(func() { // other tests must not see the resource
 		if err := client.Resource(definitions).Delete(ctx, crd.GetName(), metav1.DeleteOptions{}); err != nil {
 			t.Error(err)
 		}
@@ -92,7 +91,6 @@ func schemaOf(fuel string) map[string]any {
 			"body": map[string]any{"type": "string"}, "fuel": field}}}}}
 }
 
-// setDefault changes the default of spec.fuel in the custom resource definition.
 func (e *engines) setDefault(t *testing.T, fuel string) {
 	t.Helper()
 	r := e.client.Resource(definitions)
@@ -110,15 +108,14 @@ func (e *engines) setDefault(t *testing.T, fuel string) {
 	}
 }
 
-// fuelOf returns spec.fuel of an object.
 func fuelOf(obj any) string {
 	fuel, _, _ := unstructured.NestedString(obj.(*unstructured.Unstructured).Object, "spec", "fuel")
 	return fuel
 }
 
 // TestNewDefault checks that stored objects soon receive a new default of their CustomResourceDefinition, although
-// their UIDs and resourceVersions stay the same. Handlers with and without a resync period receive updates. Larder
-// lists objects of 20 KB by metadata after lost history, which must not keep the old default (kubernetes#71138, issue
+// their UIDs and resourceVersions stay the same. Handlers with and without a resync period must receive updates. After
+// lost history Larder lists objects of 20 KB by metadata, which must not keep the old default (kubernetes#71138, issue
 // 38).
 func TestNewDefault(t *testing.T) {
 	c := newCluster(t, shared)
@@ -134,7 +131,6 @@ func TestNewDefault(t *testing.T) {
 	}
 }
 
-// inFactory checks that the objects in a dynamic factory of Larder receive the new default.
 func (e *engines) inFactory(t *testing.T) {
 	st, err := store.Open(filepath.Join(t.TempDir(), "s.db"), store.Options{})
 	if err != nil {
@@ -187,7 +183,6 @@ func (e *engines) inFactory(t *testing.T) {
 	}
 }
 
-// inSync checks that the objects in the store of larder sync receive the new default.
 func (e *engines) inSync(t *testing.T) {
 	dir := t.TempDir()
 	larder, kubeconfig, path := buildLarder(t, dir), filepath.Join(dir, "kubeconfig"), filepath.Join(dir, "s.db")
@@ -215,10 +210,9 @@ func (e *engines) inSync(t *testing.T) {
 	p.terminate(t)
 }
 
-// fuels is a handler that records spec.fuel of objects by name.
 type fuels struct {
 	mu  sync.Mutex
-	all map[string]string // guarded by mu
+	all map[string]string
 }
 
 func (f *fuels) set(obj any) {
@@ -230,7 +224,6 @@ func (f *fuels) set(obj any) {
 	f.all[obj.(*unstructured.Unstructured).GetName()] = fuelOf(obj)
 }
 
-// differ returns the difference between the recorded values and the wanted names and value, or "".
 func (f *fuels) differ(names []string, fuel, what string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -41,7 +41,6 @@ func (c *cluster) createPods(t *testing.T, names []string) {
 	})
 }
 
-// touchPods sets an annotation on each of the named pods.
 func (c *cluster) touchPods(t *testing.T, names []string, value string) {
 	t.Helper()
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"touched":%q}}}`, value)
@@ -59,7 +58,6 @@ func (c *cluster) deletePods(t *testing.T, names []string) {
 	})
 }
 
-// pods returns the pods of the namespace by key, from a new list.
 func (c *cluster) pods(t *testing.T) objects {
 	t.Helper()
 	list, err := c.client.CoreV1().Pods(c.ns).List(t.Context(), metav1.ListOptions{})
@@ -73,13 +71,11 @@ func (c *cluster) pods(t *testing.T) objects {
 	return out
 }
 
-// inParallel calls do for each name, eight at a time.
 func inParallel(t *testing.T, names []string, do func(ctx context.Context, name string) error) {
 	t.Helper()
 	inParallelBy(t, 8, names, do)
 }
 
-// inParallelBy calls do for each name, workers at a time.
 func inParallelBy(t *testing.T, workers int, names []string, do func(ctx context.Context, name string) error) {
 	t.Helper()
 	work, errs := make(chan string), make(chan error, len(names))
@@ -107,7 +103,6 @@ func inParallelBy(t *testing.T, workers int, names []string, do func(ctx context
 	}
 }
 
-// objects maps keys to objects.
 type objects map[string]runtime.Object
 
 func (o objects) put(t *testing.T, obj runtime.Object) {
@@ -119,7 +114,6 @@ func (o objects) put(t *testing.T, obj runtime.Object) {
 	o[key] = obj
 }
 
-// diff describes the first difference from other, or returns "".
 func (o objects) diff(other objects) string {
 	for key, want := range o {
 		got, found := other[key]
@@ -141,8 +135,8 @@ func (o objects) diff(other objects) string {
 	return ""
 }
 
-// equal compares unstructured objects exactly. Typed objects may come from protobuf or from JSON, which differ in nil
-// and empty values. So these are compared semantically.
+// equal compares unstructured objects exactly. It compares typed objects semantically, because they may come from
+// protobuf or from JSON, which differ in nil and empty values.
 func equal(a, b runtime.Object) bool {
 	if _, ok := a.(*unstructured.Unstructured); ok {
 		return reflect.DeepEqual(a, b)
@@ -150,7 +144,6 @@ func equal(a, b runtime.Object) bool {
 	return apiequality.Semantic.DeepEqual(a, b)
 }
 
-// versions returns the objects' resourceVersions by key.
 func (o objects) versions() map[string]string {
 	out := make(map[string]string, len(o))
 	for key, obj := range o {

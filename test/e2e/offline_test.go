@@ -8,8 +8,8 @@ import (
 )
 
 // TestOfflineStart checks that a controller-runtime manager and a typed controller start without an API server, and
-// reconcile the stored state. Once the server is reachable they catch up. They send no list if the server still has its
-// watch history, and otherwise one paginated list per collection.
+// reconcile the stored state. Once the server is reachable they must catch up: without a list if the server still has
+// its watch history, and otherwise with one list in pages per collection.
 func TestOfflineStart(t *testing.T) {
 	t.Parallel()
 	cp := ownControlPlane(t)
@@ -29,8 +29,8 @@ func TestOfflineStart(t *testing.T) {
 	}
 }
 
-// verifyOffline runs and stops the example, changes the cluster, and starts the example again without a connection.
-// Unless kept is true, the server loses its watch history before the connection returns.
+// verifyOffline runs and stops the example, changes the cluster, and starts the example without a connection. Unless
+// kept is true, the server loses its watch history before the connection returns.
 func (e *example) verifyOffline(t *testing.T, kept bool, away mode) {
 	e.dir = t.TempDir()
 	online := e.start(t, "online")
@@ -40,7 +40,7 @@ func (e *example) verifyOffline(t *testing.T, kept bool, away mode) {
 		stored = e.read(t)
 		return stored.reconciledAt(online.all())
 	})
-	online.terminate(t) // so that all changes are in the file
+	online.terminate(t) // commits all changes to the file
 
 	e.mark(t)
 	e.meanwhile()
@@ -82,7 +82,6 @@ func (e *example) verifyOffline(t *testing.T, kept bool, away mode) {
 	}
 }
 
-// reconciledAt returns a message about an object that was not reconciled at the wanted resourceVersion, or "".
 func (want readable) reconciledAt(lines []exampleLine) string {
 	done := map[exampleLine]bool{}
 	for _, l := range lines {
@@ -98,7 +97,6 @@ func (want readable) reconciledAt(lines []exampleLine) string {
 	return ""
 }
 
-// onlyStored checks that the program reconciled only states from its store.
 func (r *exampleRun) onlyStored(t *testing.T, stored readable) {
 	t.Helper()
 	for _, l := range r.all() {
@@ -108,7 +106,7 @@ func (r *exampleRun) onlyStored(t *testing.T, stored readable) {
 	}
 }
 
-// listedOnce checks that a run listed each collection once, paginated and from etcd, and then watched from the list's
+// listedOnce checks that a run listed each collection once, in pages and from etcd, and then watched from the list's
 // resourceVersion.
 func (e *example) listedOnce(t *testing.T, agent string) {
 	t.Helper()

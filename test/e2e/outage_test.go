@@ -9,8 +9,8 @@ import (
 	"github.com/larder-dev/larder/informer"
 )
 
-// TestOutage checks three kinds of network outage. Reads continue during the outage. Afterwards the informer lists
-// nothing and misses no change. Watches that the server refuses are tested by TestRefusedWatch of package reflector.
+// TestOutage checks three kinds of network outage. Reads must continue during the outage. After the outage the informer
+// must list nothing and miss no change. TestRefusedWatch of package reflector covers watches that the server refuses.
 func TestOutage(t *testing.T) {
 	t.Parallel()
 	outage := 8 * time.Second
@@ -90,8 +90,6 @@ func testOutage(t *testing.T, m mode, outage time.Duration) {
 	}
 }
 
-// followSource records the changes between live and stored state that an informer reports. The returned function
-// describes them.
 func followSource(i *informer.Informer) (summary func() string) {
 	var mu sync.Mutex
 	var sources []string

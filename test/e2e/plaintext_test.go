@@ -69,7 +69,8 @@ func TestNoPlainText(t *testing.T) {
 	p.run(t, "compact", "--store", node)
 	p.run(t, "check", "--from", node, "--key-file", p.key(t, "c"))
 
-	// A second larder sync starts from the encrypted snapshot of the first one, and seals the objects with its own key.
+	// A second larder sync starts from the encrypted snapshot of the first larder sync, and seals the objects with its own
+	// key.
 	kept, recipients := filepath.Join(p.dir, "kept")+"/", filepath.Join(p.keys, "recipients")
 	if err := errors.Join(os.Mkdir(kept, 0o700), os.WriteFile(recipients, []byte(recipient+"\n"), 0o600)); err != nil {
 		t.Fatal(err)
@@ -109,15 +110,14 @@ func TestNoPlainText(t *testing.T) {
 	t.Logf("searched %d times", files)
 }
 
-// plainText is a random text inside Secrets, and the directories to search for it.
+// plainText is a random text inside Secrets, and the directories to search for that text.
 type plainText struct {
 	*cluster
 	larder     string
 	kubeconfig string
-	// dir holds all files except the keys and the unencrypted control store. These are in the directory keys.
-	dir, keys string
-	marker    string
-	forms     map[string][]byte
+	dir, keys  string
+	marker     string
+	forms      map[string][]byte
 }
 
 func newPlainText(t *testing.T, c *cluster) *plainText {
@@ -140,7 +140,6 @@ func newPlainText(t *testing.T, c *cluster) *plainText {
 	return p
 }
 
-// createSecrets creates Secrets with the random text in every kind of field.
 func (p *plainText) createSecrets(t *testing.T, names ...string) {
 	t.Helper()
 	for _, name := range names {
@@ -169,7 +168,7 @@ func (p *plainText) touch(t *testing.T, c *cluster, name string) {
 	}
 }
 
-// key returns the path of a key file with the keys of these names. The first one is the current key.
+// key returns the path of a key file with the keys of these names. The first key is the current one.
 func (p *plainText) key(t *testing.T, names ...string) string {
 	t.Helper()
 	var all []byte
@@ -200,7 +199,6 @@ func (p *plainText) command(t *testing.T, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// run runs a larder command and keeps its output for the search.
 func (p *plainText) run(t *testing.T, args ...string) {
 	t.Helper()
 	out, err := p.command(t, args...).CombinedOutput()
@@ -210,7 +208,6 @@ func (p *plainText) run(t *testing.T, args ...string) {
 	p.keep(t, out)
 }
 
-// keep appends a command's output to a file that is searched.
 func (p *plainText) keep(t *testing.T, text []byte) {
 	t.Helper()
 	f, err := os.OpenFile(filepath.Join(p.dir, "printed"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -225,7 +222,6 @@ func (p *plainText) keep(t *testing.T, text []byte) {
 	}
 }
 
-// sync mirrors the Secrets of the namespace.
 func (p *plainText) sync(t *testing.T, args ...string) *program {
 	t.Helper()
 	cmd := p.command(t, append([]string{"sync", "secrets", "-n", p.ns, "-v", "9"}, args...)...)
@@ -233,7 +229,6 @@ func (p *plainText) sync(t *testing.T, args ...string) *program {
 	return startProgram(t, cmd, printed, func(line []byte) { p.keep(t, line) })
 }
 
-// holds waits until the store has exactly these Secrets in their latest state.
 func (p *plainText) holds(t *testing.T, mirror *program, path string, names ...string) {
 	t.Helper()
 	want := strings.Join(names, "\n")
@@ -249,7 +244,6 @@ func (p *plainText) holds(t *testing.T, mirror *program, path string, names ...s
 	})
 }
 
-// count returns how often the random text occurs in a file's content, plain or encoded.
 func (p *plainText) count(text []byte) (n int) {
 	for _, form := range p.forms {
 		n += bytes.Count(text, form)
@@ -285,8 +279,7 @@ func (p *plainText) search(t *testing.T, dir string) (found []string) {
 	return found
 }
 
-// watch searches repeatedly until the returned function is called. That function returns the number of searches and the
-// occurrences.
+// watch searches repeatedly until stop is called. stop returns the number of searches and the occurrences.
 func (p *plainText) watch(t *testing.T) (stop func() (searches int, found []string)) {
 	t.Helper()
 	var running sync.WaitGroup

@@ -9,16 +9,15 @@ import (
 	"testing"
 )
 
-// program is a running process that a test can kill.
 type program struct {
 	cmd  *exec.Cmd
 	log  string
 	done chan struct{}
-	err  error // result of Wait; valid after done
+	err  error // result of Wait; valid after done is closed
 }
 
-// startProgram starts a process that ends with the test. Its standard error is appended to the file log. A goroutine
-// calls online with each line of its standard output.
+// startProgram starts a process that ends with the test. The process's standard error is appended to the file log. A
+// goroutine calls online with each line of standard output.
 func startProgram(t *testing.T, cmd *exec.Cmd, log string, online func(line []byte)) *program {
 	t.Helper()
 	p := &program{cmd: cmd, log: log, done: make(chan struct{})}
@@ -27,7 +26,7 @@ func startProgram(t *testing.T, cmd *exec.Cmd, log string, online func(line []by
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer stderr.Close() // the started process has its own copy
+	defer stderr.Close() // the started process has its own copy of stderr
 	cmd.Stderr = stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -56,13 +55,11 @@ func startProgram(t *testing.T, cmd *exec.Cmd, log string, online func(line []by
 	return p
 }
 
-// kill ends the process with SIGKILL and waits for it.
 func (p *program) kill() {
-	_ = p.cmd.Process.Kill() // fails if the process has already ended
+	_ = p.cmd.Process.Kill() // Kill fails if the process has already ended
 	<-p.done
 }
 
-// terminate sends SIGTERM, and fails unless the process exits successfully.
 func (p *program) terminate(t *testing.T) {
 	t.Helper()
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -74,7 +71,6 @@ func (p *program) terminate(t *testing.T) {
 	}
 }
 
-// crashed reports whether the process has ended.
 func (p *program) crashed() bool {
 	select {
 	case <-p.done:
@@ -84,7 +80,6 @@ func (p *program) crashed() bool {
 	}
 }
 
-// eventually polls check until it returns "". It fails after a minute, or as soon as the process ends.
 func (p *program) eventually(t *testing.T, what string, check func() string) {
 	t.Helper()
 	eventually(t, what, func() string {

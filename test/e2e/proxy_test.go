@@ -10,7 +10,6 @@ import (
 	"github.com/larder-dev/larder/test/e2e/controlplane"
 )
 
-// mode is the behaviour of the network between client and server.
 type mode int
 
 const (
@@ -18,7 +17,7 @@ const (
 	refusing       // the port is closed, and all connections are closed
 	resetting      // new and open connections are reset
 	hanging        // connections stay open, and no byte is forwarded
-	holding        // connections are closed; new ones are accepted and wait, so no request fails
+	holding        // connections are closed; new connections are accepted and wait, so no request fails
 )
 
 // network is a TCP proxy on a loopback port that simulates network failures.
@@ -27,7 +26,7 @@ type network struct {
 	addr   string
 	wg     sync.WaitGroup
 
-	mu       sync.Mutex // guards the fields below
+	mu       sync.Mutex // mu guards the fields below
 	mode     mode
 	listener net.Listener
 	links    map[*link]bool
@@ -36,7 +35,7 @@ type network struct {
 	received int64      // bytes from the server
 }
 
-// link is one proxied connection. After a time in which no byte was forwarded, it never works again.
+// link is one proxied connection. After a time in which no byte was forwarded, the connection never works again.
 type link struct {
 	client, server net.Conn
 	dead           chan struct{} // closed when no more bytes may pass
@@ -57,14 +56,12 @@ func newNetwork(t *testing.T, target string) *network {
 	return n
 }
 
-// through returns a copy of cfg whose requests go through the proxy.
 func (n *network) through(cfg *rest.Config) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
 	cfg.Host = "https://" + n.addr
 	return cfg
 }
 
-// set changes the behaviour of the network, also for open connections.
 func (n *network) set(m mode) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -160,21 +157,19 @@ func (n *network) takeLocked(conn net.Conn) {
 	})
 }
 
-// count counts bytes from the server.
 func (n *network) count(bytes int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.received += int64(bytes)
 }
 
-// counted returns the number of forwarded connections and of bytes from the server.
 func (n *network) counted() (connections int, received int64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.opened, n.received
 }
 
-// hang makes the link drop all further bytes without closing it.
+// hang makes the link drop all further bytes without closing its connections.
 func (k *link) hang() {
 	select {
 	case <-k.dead:
@@ -183,7 +178,7 @@ func (k *link) hang() {
 	}
 }
 
-// copy forwards bytes and counts them until one end is closed. After hang it discards them.
+// copy forwards bytes and counts them until one end is closed. After hang it discards bytes.
 func (k *link) copy(to, from net.Conn, count func(int)) {
 	buf := make([]byte, 32<<10)
 	for {
@@ -210,7 +205,6 @@ func (k *link) copy(to, from net.Conn, count func(int)) {
 	}
 }
 
-// reset closes a connection with RST.
 func reset(c net.Conn) {
 	if tcp, ok := c.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0) // an error does not matter before the close

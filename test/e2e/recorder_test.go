@@ -10,20 +10,19 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// notice is one recorded call of an event handler.
 type notice struct {
-	verb    string // add, update or delete
+	verb    string // one of add, update and delete
 	key     string
 	initial bool // isInInitialList, the argument of OnAdd
 	old     runtime.Object
 	obj     runtime.Object
-	// tombstone is true for a delete whose object came as cache.DeletedFinalStateUnknown.
+	// tombstone is true for a delete with a cache.DeletedFinalStateUnknown.
 	tombstone bool
 }
 
-// recorder is a handler that records its calls.
+// recorder is an event handler that keeps a list of its calls.
 type recorder struct {
-	mu      sync.Mutex // guards the fields below
+	mu      sync.Mutex // mu guards the fields below
 	notices []notice
 	err     error
 }
@@ -58,7 +57,6 @@ func (r *recorder) add(n notice) {
 	r.notices = append(r.notices, n)
 }
 
-// all returns the recorded calls.
 func (r *recorder) all(t *testing.T) []notice {
 	t.Helper()
 	r.mu.Lock()
@@ -69,7 +67,7 @@ func (r *recorder) all(t *testing.T) []notice {
 	return slices.Clone(r.notices)
 }
 
-// state returns the objects that a client knows after the recorded calls.
+// state returns the objects that a client knows after the calls of the handler.
 func (r *recorder) state(t *testing.T) objects {
 	t.Helper()
 	known := objects{}
@@ -107,10 +105,9 @@ func (r *recorder) replayed(t *testing.T, want objects) []notice {
 	return all[len(want):]
 }
 
-// changes holds recorded calls by verb and key.
 type changes map[string]map[string]notice
 
-// changesOf groups recorded calls by verb and key. It fails if a verb occurs twice for a key.
+// changesOf groups the calls of a handler by verb and key. It fails if a verb occurs twice for a key.
 func changesOf(t *testing.T, notices []notice) changes {
 	t.Helper()
 	out := changes{"add": {}, "update": {}, "delete": {}}
@@ -152,7 +149,6 @@ func (r *recorder) expect(t *testing.T, before, after objects) changes {
 	return got
 }
 
-// verify checks that the calls are exactly the differences between two states.
 func (c changes) verify(t *testing.T, before, after objects) {
 	t.Helper()
 	adds, updates, deletes := objects{}, objects{}, objects{}
@@ -189,7 +185,7 @@ func (c changes) verify(t *testing.T, before, after objects) {
 			t.Errorf("the delete of %s was not told", key)
 			continue
 		}
-		// The object of a delete from a watch is the last state with the deletion's resourceVersion. That of a
+		// The object of a delete from a watch is the last state with the deletion's resourceVersion. The object of a
 		// tombstone is the stored state.
 		last := n.obj.DeepCopyObject()
 		if !n.tombstone {
@@ -201,7 +197,6 @@ func (c changes) verify(t *testing.T, before, after objects) {
 	}
 }
 
-// onlyAdds checks that a start without stored objects delivered only adds.
 func (r *recorder) onlyAdds(t *testing.T) {
 	t.Helper()
 	for _, n := range r.all(t) {

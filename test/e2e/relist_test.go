@@ -15,8 +15,8 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// TestRelistAfterRestart checks an informer that runs while its API server restarts without watch history. Changes made
-// before that reach it only by a relist.
+// TestRelistAfterRestart checks an informer that runs while its API server restarts without watch history. Changes
+// before the restart reach the informer only by a relist.
 func TestRelistAfterRestart(t *testing.T) {
 	c := newCluster(t, shared)
 	c.createPods(t, names("p", 0, 400))
@@ -36,7 +36,7 @@ func TestRelistAfterRestart(t *testing.T) {
 	c.deletePods(t, names("p", 300, 350))
 	want := c.pods(t)
 	c.restartAPIServer(t)
-	readers := watchReaders(t, s, before, want) // late, since the API server needs the processors
+	readers := watchReaders(t, s, before, want) // starts late, because the API server needs the processors
 	readers.sawOld(t)
 	if err := n.set(passing); err != nil {
 		t.Fatal(err)
@@ -137,7 +137,7 @@ func TestSIGKILLInRelist(t *testing.T) {
 	random := newRandom(t)
 	gate := newGate(t, c.Config(t.Name()), "pods")
 	for n := range kills {
-		page := 1 + random.IntN(8) // one of nine pages
+		page := 1 + random.IntN(8) // the number of one of nine pages
 		reached := gate.holdListAfter(page)
 		p := startChild(t, gate.config(c.Config(t.Name())),
 			childConfig{Store: f.path, Namespace: c.ns, PageSize: int64(pods / 10)})
@@ -152,7 +152,7 @@ func TestSIGKILLInRelist(t *testing.T) {
 			}
 			return fmt.Sprintf("%+v", p.report())
 		})
-		time.Sleep(time.Duration(random.IntN(50)) * time.Millisecond) // the withheld page may reach the store
+		time.Sleep(time.Duration(random.IntN(50)) * time.Millisecond) // meanwhile, pages may reach the store
 		eventually(t, "in the middle of the relist", func() string {  // the child's first report may be late
 			if r := p.report(); r.Objects != len(before.objects) {
 				return fmt.Sprintf("readers see %d objects, want %d", r.Objects, len(before.objects))
@@ -185,8 +185,8 @@ func (s *subject) records(t *testing.T) uint64 {
 	return s.info(t).NextSeq
 }
 
-// checkTombstones checks that deletes found by a relist arrive as tombstones (cache.DeletedFinalStateUnknown). The
-// caller has compared their objects.
+// checkTombstones checks that deletes found by a relist arrive as tombstones (cache.DeletedFinalStateUnknown). It does
+// not compare their objects.
 func checkTombstones(t *testing.T, c changes) {
 	t.Helper()
 	if len(c["delete"]) == 0 {
@@ -199,19 +199,18 @@ func checkTombstones(t *testing.T, c changes) {
 	}
 }
 
-// readers are goroutines that repeatedly list the informer's store.
 type readers struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 
-	mu      sync.Mutex // guards the fields below
+	mu      sync.Mutex // mu guards the fields below
 	old     int
 	new     int
 	mixture string
 }
 
-// watchReaders starts goroutines that list the informer's store. Each list must be one of two complete states, and
-// never the old one after the new one.
+// watchReaders starts goroutines that list the informer's store. Each list must be one of two complete states, and the
+// old state never follows the new state.
 func watchReaders(t *testing.T, s *subject, before, after objects) *readers {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -229,7 +228,7 @@ func watchReaders(t *testing.T, s *subject, before, after objects) *readers {
 				isOld, isNew := maps.Equal(got, old), maps.Equal(got, current)
 				r.note(isOld, isNew, seenNew, len(got))
 				seenNew = seenNew || isNew
-				if !soak { // a pause, so that readers leave processors for the informer
+				if !soak { // readers must leave processors for the informer
 					time.Sleep(time.Millisecond)
 				}
 			}
@@ -254,7 +253,6 @@ func (r *readers) note(isOld, isNew, seenNew bool, n int) {
 	}
 }
 
-// sawOld waits until a reader has listed the old state.
 func (r *readers) sawOld(t *testing.T) {
 	t.Helper()
 	eventually(t, "a reader that sees the old state", func() string {
@@ -268,7 +266,7 @@ func (r *readers) sawOld(t *testing.T) {
 }
 
 // stop waits until a reader has listed the new state, which takes long where readers decode all objects. It fails if a
-// list was a mixture of both states.
+// list was a mixture of the old and the new state.
 func (r *readers) stop(t *testing.T) {
 	t.Helper()
 	eventually(t, "a reader that sees the new state", func() string {

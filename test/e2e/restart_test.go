@@ -5,7 +5,7 @@ import (
 )
 
 // TestRestartResumesWithoutAList checks that a restart without changes sends no list, and watches from the stored
-// resourceVersion. It reads the server's audit log and metrics.
+// resourceVersion, according to the server's audit log and metrics.
 func TestRestartResumesWithoutAList(t *testing.T) {
 	c := newCluster(t, shared)
 	c.createPods(t, names("p", 0, 500))
@@ -62,7 +62,7 @@ func TestRestartResumesWithoutAList(t *testing.T) {
 	}
 }
 
-// TestChangesWhileDown checks that a restarted informer delivers exactly the changes since its stop.
+// TestChangesWhileDown checks that a restarted informer delivers exactly the changes during its absence.
 func TestChangesWhileDown(t *testing.T) {
 	const n = 500
 	c := newCluster(t, shared)

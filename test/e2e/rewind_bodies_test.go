@@ -48,7 +48,7 @@ func testSameVersions(t *testing.T, cp *controlplane.ControlPlane, past bool) {
 	for n := 0; c.touch(t, "clock", fmt.Sprint("again ", n)) < first-1; n++ {
 	}
 	again := pods[:10]
-	if past { // pods that stay as in the backup differ from the stored ones, and the look-ups see that
+	if past { // pods that stay as in the backup differ from the stored pods, which the look-ups notice
 		again = pods[:15]
 	}
 	for _, name := range again {
@@ -88,7 +88,6 @@ func testSameVersions(t *testing.T, cp *controlplane.ControlPlane, past bool) {
 	}
 }
 
-// touch changes the named pod and returns its new resourceVersion.
 func (c *cluster) touch(t *testing.T, name, value string) int {
 	t.Helper()
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"touched":%q}}}`, value)

@@ -23,7 +23,7 @@ func TestOvertakenRewindThroughAFlakyLink(t *testing.T) {
 		rounds, informers = 10, 16
 	}
 	for round := range rounds {
-		all := make([]*flaky, informers) // new links and clients, without back-off from the previous round
+		all := make([]*flaky, informers) // new links and clients have no backoff from the previous round
 		for n := range all {
 			all[n] = newFlaky(t, c, fmt.Sprintf("%s/%d/%d", t.Name(), round, n))
 		}
@@ -31,7 +31,6 @@ func TestOvertakenRewindThroughAFlakyLink(t *testing.T) {
 	}
 }
 
-// flaky is an informer on a network link of its own.
 type flaky struct {
 	*subject
 	link *network
@@ -42,7 +41,6 @@ func newFlaky(t *testing.T, c *cluster, agent string) *flaky {
 	return &flaky{newFile(t).start(t, podSource(t, n.through(c.Config(agent)), c.ns)), n}
 }
 
-// rewindFlaky restores etcd to an earlier state once, and checks that all informers notice.
 func rewindFlaky(t *testing.T, c *cluster, random *rand.Rand, round int, informers []*flaky) {
 	t.Helper()
 	begun := time.Now()
@@ -93,7 +91,7 @@ func rewindFlaky(t *testing.T, c *cluster, random *rand.Rand, round int, informe
 	}
 }
 
-// cutAll cuts each network link a few times at random moments, and leaves it with the behaviour last.
+// cutAll cuts each network link a few times at random moments, and then sets the behaviour last.
 func cutAll(t *testing.T, random *rand.Rand, informers []*flaky, last mode) {
 	var cuts sync.WaitGroup
 	for _, f := range informers {

@@ -12,7 +12,7 @@ import (
 	"github.com/larder-dev/larder/test/e2e/controlplane"
 )
 
-// TestRewoundServer checks that an informer notices if the server's history is not the one of its stored
+// TestRewoundServer checks that an informer notices if the server's history is not the history of the informer's stored
 // resourceVersion. Each case must end with the server's state, and deliver the deletes.
 func TestRewoundServer(t *testing.T) {
 	t.Parallel()
@@ -66,8 +66,8 @@ func testYoungerCluster(t *testing.T, cp *controlplane.ControlPlane, checkID boo
 	c.checkLive(t, s)
 }
 
-// testRestored restores etcd from an older backup. With running, the informer runs during that. With overtaken, the
-// server's resourceVersion exceeds the client's before the client reconnects.
+// testRestored restores etcd from an older backup. With running, the informer runs during the restore. With overtaken,
+// the server's resourceVersion exceeds the client's before the client reconnects.
 func testRestored(t *testing.T, cp *controlplane.ControlPlane, running, overtaken bool) {
 	c := newCluster(t, cp)
 	c.createPods(t, names("p", 0, 50))
@@ -79,7 +79,7 @@ func testRestored(t *testing.T, cp *controlplane.ControlPlane, running, overtake
 	if soak {
 		lost, others = 40, 6
 	}
-	// These changes form the lost history: the client has seen them, and the restored server has not.
+	// These changes are the lost history: the client has seen them, and the restored server has not.
 	c.createPods(t, names("lost", 0, 20))
 	for n := range lost { // more than the number of writes of a starting API server
 		c.touchPods(t, names("p", 0, 10), fmt.Sprint("lost ", n))
@@ -137,7 +137,6 @@ func testRestored(t *testing.T, cp *controlplane.ControlPlane, running, overtake
 	c.checkLive(t, s)
 }
 
-// checkRelist checks that there was exactly one relist, and that its reason is one of these.
 func (s *subject) checkRelist(t *testing.T, reasons ...reflector.Reason) {
 	t.Helper()
 	st := s.Status().Reflector
@@ -149,7 +148,6 @@ func (s *subject) checkRelist(t *testing.T, reasons ...reflector.Reason) {
 	t.Errorf("relists: %v, want one for %v", st.Relists, reasons)
 }
 
-// resourceVersion returns the server's current resourceVersion.
 func (c *cluster) resourceVersion(t *testing.T) string {
 	t.Helper()
 	list, err := c.client.CoreV1().Pods(c.ns).List(t.Context(), metav1.ListOptions{Limit: 1})
@@ -159,7 +157,6 @@ func (c *cluster) resourceVersion(t *testing.T) string {
 	return list.ResourceVersion
 }
 
-// checkLive checks that the informer receives new changes.
 func (c *cluster) checkLive(t *testing.T, s *subject) {
 	t.Helper()
 	c.createPods(t, []string{"live"})
@@ -167,7 +164,7 @@ func (c *cluster) checkLive(t *testing.T, s *subject) {
 }
 
 // expectReplaced waits until the handler has received the difference between two states. An object whose UID changed
-// may arrive as a delete and an add or as an update, as client-go permits both.
+// may arrive as a delete and an add, or as an update: client-go permits either.
 func (s *subject) expectReplaced(t *testing.T, before, after objects) {
 	t.Helper()
 	state := objects{}

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// TestSeed checks that a sync without a store starts from a snapshot at a URL with credentials. It sends no list,
-// neither for all ConfigMaps nor for one namespace, and ends with the API server's state.
+// TestSeed checks that a sync without a store starts from a snapshot at a URL with credentials. The sync must send no
+// list, neither for all ConfigMaps nor for one namespace, and end with the API server's state.
 func TestSeed(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, ownControlPlane(t))

@@ -19,8 +19,7 @@ import (
 	"github.com/larder-dev/larder/informer/requests"
 )
 
-// replica is one of several programs that share the objects of a resource. It has its own shard of them and its own
-// file.
+// replica is one of several programs that share the objects of a resource. Each has its own shard and its own file.
 type replica struct {
 	*file
 	*subject
@@ -37,7 +36,8 @@ func shard(t *testing.T, index, of int) string {
 	return selector
 }
 
-// shardOfPods returns a source for one shard of a namespace's pods. It uses exported API only.
+// shardOfPods returns the identity and the ListerWatcher for one shard of a namespace's pods. It uses exported API
+// only.
 func shardOfPods(t *testing.T, cfg *rest.Config, ns, selector string) source {
 	t.Helper()
 	cfg = rest.CopyConfig(cfg)
@@ -53,7 +53,6 @@ func shardOfPods(t *testing.T, cfg *rest.Config, ns, selector string) source {
 	return source{identity: id, example: &corev1.Pod{}, lw: requests.ListWatch(client.CoreV1().RESTClient(), id)}
 }
 
-// run starts the replica's informer on a shard of the pods.
 func (r *replica) run(t *testing.T, c *cluster, life, selector string, change ...func(*informer.Options)) {
 	t.Helper()
 	r.agent = t.Name() + "/" + life
@@ -61,14 +60,12 @@ func (r *replica) run(t *testing.T, c *cluster, life, selector string, change ..
 	r.sync(t)
 }
 
-// end stops the replica's informer and closes its file.
 func (r *replica) end(t *testing.T) {
 	t.Helper()
 	r.stop(t)
 	r.close(t)
 }
 
-// startShards starts a replica for each shard of the pods.
 func startShards(t *testing.T, c *cluster, of int) (replicas []*replica) {
 	t.Helper()
 	for n := range of {
@@ -79,7 +76,7 @@ func startShards(t *testing.T, c *cluster, of int) (replicas []*replica) {
 	return replicas
 }
 
-// together waits until the replicas together hold the server's objects, and no object twice. Every replica must hold
+// together waits until the replicas together have the server's objects, and no object twice. Every replica must have
 // some objects.
 func together(t *testing.T, want objects, replicas ...*replica) {
 	t.Helper()
@@ -110,13 +107,11 @@ func uidOf(obj runtime.Object) types.UID {
 	return m.GetUID()
 }
 
-// shardsIgnored reports whether the replica's status says that the API server ignores shard selectors.
 func (r *replica) shardsIgnored() bool {
 	return slices.ContainsFunc(r.Status().Unguarded,
 		func(line string) bool { return strings.HasPrefix(line, "a shard: the server") })
 }
 
-// withoutAList fails the test if the replica has sent a list since its start.
 func (r *replica) withoutAList(t *testing.T, c *cluster) {
 	t.Helper()
 	if asked := c.asked(t, r.agent, "pods"); len(asked.lists) > 0 {
@@ -128,8 +123,8 @@ func (r *replica) withoutAList(t *testing.T, c *cluster) {
 }
 
 // TestShards checks shards (list and watch by a range of hashes) on an API server with the feature gate. Together the
-// replicas hold all objects, through changes and moves between shards. A restarted replica lists nothing. A replica
-// with a new range lists that range once.
+// replicas must have all objects, through changes and moves between shards. A restarted replica must list nothing, and
+// a replica with a new range must list that range once.
 func TestShards(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, ownControlPlane(t, "--feature-gates=ShardedListAndWatch=true"))
@@ -153,8 +148,8 @@ func TestShards(t *testing.T) {
 	t.Run("custom resources and metadata", c.shardsOfWidgets)
 }
 
-// changeShards changes pods while three replicas run, and while one of them is down. That replica then resumes, and
-// receives changes of its shard only.
+// changeShards changes pods while three replicas run, and while one of them is down. That replica must then resume, and
+// receive changes of its shard only.
 func (c *cluster) changeShards(t *testing.T, replicas []*replica) {
 	t.Helper()
 	change := func(value string, first int) {
@@ -185,7 +180,8 @@ func (c *cluster) changeShards(t *testing.T, replicas []*replica) {
 	}
 }
 
-// otherRanges runs two of three replicas on two shards. Each range is new to its replica, which lists it once.
+// otherRanges runs two of three replicas on two shards, whose ranges are new to the replicas. Each replica must list
+// its range once.
 func (c *cluster) otherRanges(t *testing.T, replicas []*replica) {
 	t.Helper()
 	want := c.pods(t)
@@ -225,7 +221,7 @@ func (c *cluster) otherRanges(t *testing.T, replicas []*replica) {
 }
 
 // shardsOfWidgets checks shards of custom resources and of metadata. The server's lists of these do not name the shard,
-// but have only its objects.
+// but have only the shard's objects.
 func (c *cluster) shardsOfWidgets(t *testing.T) {
 	client := c.createWidgets(t, 60)
 	cfg := c.Config(t.Name())
@@ -262,7 +258,7 @@ func (c *cluster) shardsOfWidgets(t *testing.T) {
 }
 
 // TestShardsIgnored checks a server without the feature gate, which silently sends all objects to each replica. Each
-// replica still stores only the objects of its shard, and its status says that the server ignores shards.
+// replica must store only the objects of its shard, and say in its status that the server ignores shards.
 func TestShardsIgnored(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, shared)
@@ -284,7 +280,6 @@ func TestShardsIgnored(t *testing.T) {
 	together(t, c.pods(t), replicas...)
 }
 
-// moveShards re-creates pods until one has left the shard and one has joined it.
 func (c *cluster) moveShards(t *testing.T, names []string, id entry.Identity) {
 	t.Helper()
 	eventually(t, "pods that move", func() string {
@@ -307,7 +302,6 @@ func (c *cluster) moveShards(t *testing.T, names []string, id entry.Identity) {
 	})
 }
 
-// ofView returns the objects that belong to the shard in the collection's identity.
 func ofView(id entry.Identity, all objects) objects {
 	some := objects{}
 	for key, obj := range all {

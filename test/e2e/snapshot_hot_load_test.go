@@ -28,12 +28,10 @@ const (
 	hotObjects = 2000
 )
 
-// hotKind is the resource whose objects a hotLoad writes, in one namespace.
 type hotKind struct {
 	schema.GroupVersionResource
 	ns     string
 	client func(kubernetes.Interface) rest.Interface
-	// create returns a new object. touch changes an object in memory.
 	create func(metav1.ObjectMeta) runtime.Object
 	touch  func(obj runtime.Object, n int)
 }
@@ -72,7 +70,6 @@ type hotLoad struct {
 	last   []runtime.Object // latest answer for each object; only the object's writer uses it
 }
 
-// newHotLoad creates the objects in the server.
 func newHotLoad(t *testing.T, cfg *rest.Config, k hotKind) *hotLoad {
 	t.Helper()
 	client := func(userAgent string) rest.Interface {
@@ -99,7 +96,7 @@ func newHotLoad(t *testing.T, cfg *rest.Config, k hotKind) *hotLoad {
 	return l
 }
 
-// start starts the writers. The returned function stops them and describes the achieved rate.
+// start starts the writers. stop ends them and describes the achieved rate.
 func (l *hotLoad) start(t *testing.T) (stop func() string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -126,8 +123,8 @@ func (l *hotLoad) start(t *testing.T) (stop func() string) {
 	}
 }
 
-// write updates the objects of one writer in turn, and deletes and creates every twentieth. After a delay it writes
-// faster, until the rate is met.
+// write updates the objects of one writer in turn, and deletes and re-creates every twentieth. After a delay it writes
+// faster, until it has caught up with the planned rate.
 func (l *hotLoad) write(ctx context.Context, writer int) error {
 	begun := time.Now().Add(time.Duration(writer) * time.Second / hotRate)
 	const turn = time.Second * hotWriters / hotRate

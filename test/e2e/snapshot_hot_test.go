@@ -24,11 +24,10 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// hotBetween is the minimum number of object changes between two saves of a snapshot.
 const hotBetween = 30
 
 // TestHotSnapshot saves snapshots of a store while its informer handles 1,000 changes a second. Each snapshot must
-// equal the server's state at its resourceVersion, as recorded by a separate watch. The test prints the delays of
+// equal the server's state at its resourceVersion, which a separate watch has noted. The test prints the delays of
 // readers and of the writer, during saves and without.
 //
 // kube-apiserver reaches the rate that the machine permits, with Leases as nodes renew them. The fake API server
@@ -48,7 +47,7 @@ func TestHotSnapshot(t *testing.T) {
 	})
 }
 
-// snapshots saves several snapshots while the objects change, and compares each with the server's state.
+// snapshots saves several snapshots while the objects change, and compares each snapshot with the server's state.
 func (l *hotLoad) snapshots(t *testing.T) {
 	saves := 6
 	if soak {
@@ -71,7 +70,7 @@ func (l *hotLoad) snapshots(t *testing.T) {
 	var paths []string
 	var took delays
 	for n := range saves {
-		time.Sleep(300 * time.Millisecond) // a time in which no snapshot is saved
+		time.Sleep(300 * time.Millisecond) // saves no snapshot for this time
 		handler.more(t, hotBetween)
 		path := filepath.Join(t.TempDir(), fmt.Sprintf("%d.larder", n))
 		begun := time.Now()
@@ -103,7 +102,6 @@ func (l *hotLoad) snapshots(t *testing.T) {
 	t.Logf("from an event's arrival to the handler: %s", handler)
 }
 
-// readSnapshot returns the content of one collection in a snapshot file.
 func readSnapshot(t *testing.T, path string, src source, ids ...age.Identity) stored {
 	t.Helper()
 	f, err := snapshot.Open(path, snapshot.OpenOptions{Identities: ids})
@@ -138,9 +136,9 @@ func readSnapshot(t *testing.T, path string, src source, ids ...age.Identity) st
 	return out
 }
 
-// pauses holds the longest delays of a repeated operation and their number, during saves of a snapshot and without.
+// pauses has the longest delays of a repeated operation and their number, during saves of a snapshot and without.
 type pauses struct {
-	mu                  sync.Mutex // guards the fields below
+	mu                  sync.Mutex // mu guards the fields below
 	with, without       time.Duration
 	countWith, countOut int
 }
@@ -188,15 +186,13 @@ func readEvery(t *testing.T, s *subject, saving *atomic.Bool, key string) (p *pa
 	return p, stop
 }
 
-// arrivals records the time at which each watch event arrives from the server, by resourceVersion.
 type arrivals struct {
 	mu sync.Mutex
-	at map[string]time.Time // guarded by mu
+	at map[string]time.Time
 
 	watches atomic.Int64 // number of opened watches
 }
 
-// note returns a copy of src whose watches record the arrival of events.
 func (a *arrivals) note(src source) source {
 	inner := src.lw
 	src.lw = &cache.ListWatch{
@@ -227,10 +223,8 @@ type latencies struct {
 	saving   *atomic.Bool
 }
 
-// OnAdd implements cache.ResourceEventHandler.
 func (h *latencies) OnAdd(any, bool) {}
 
-// OnUpdate implements cache.ResourceEventHandler.
 func (h *latencies) OnUpdate(_, obj any) {
 	h.arrivals.mu.Lock()
 	at, found := h.arrivals.at[rvOf(obj)]
@@ -240,7 +234,6 @@ func (h *latencies) OnUpdate(_, obj any) {
 	}
 }
 
-// more waits until the handler has received this many further changes.
 func (h *latencies) more(t *testing.T, changes int) {
 	t.Helper()
 	before := h.count()
@@ -258,5 +251,4 @@ func (h *latencies) count() int {
 	return h.countWith + h.countOut
 }
 
-// OnDelete implements cache.ResourceEventHandler.
 func (h *latencies) OnDelete(any) {}

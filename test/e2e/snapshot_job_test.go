@@ -21,32 +21,29 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// jobEnv is an environment variable with the configuration of a child process. If it is set, this test binary only runs
+// jobEnv is an environment variable with the configuration of a child process. If it is set, the test binary only runs
 // one job on a store or a snapshot.
 const jobEnv = "LARDER_E2E_JOB"
 
-// job is an operation on a store or a snapshot that a child process runs.
 type job struct {
-	Do string // operation: save, restore, verify, compact or rekey
-	// Store and Snapshot are the paths of the two files.
+	Do              string // one of save, restore, verify, compact and rekey
 	Store, Snapshot string
 	// Keys are the store's encryption keys, for seal.ParseKeys. Identity is the age identity that encrypts and decrypts
 	// the snapshot.
 	Keys, Identity string
-	// Again is true if the child repeats the job until it is killed. A restored store is removed before each
+	// Again is true if the child repeats the job until the child is killed. A restored store is removed before each
 	// repetition.
 	Again bool
 	Log   string
 }
 
-// jobReport is the line that the child prints after each run of its job.
 type jobReport struct {
 	Took        time.Duration
 	Collections int
 	Objects     int
 	Problems    []string
-	// Peak is the maximum of the process's resident memory, mapped files included. Anonymous is its memory without mapped
-	// files at the end. Both in bytes.
+	// Peak is the maximum of the process's resident memory, including mapped files. Anonymous is the process's memory
+	// without mapped files at the end. Both are in bytes.
 	Peak, Anonymous int64
 }
 
@@ -173,7 +170,6 @@ func (j job) rewrite(ctx context.Context, how func(*store.Store, context.Context
 	return errors.Join(err, s.Close())
 }
 
-// start runs the job in a child process. It calls report with each report.
 func (j job) start(t *testing.T, report func(jobReport)) *program {
 	t.Helper()
 	j.Log = filepath.Join(t.TempDir(), "job.log")
@@ -195,7 +191,6 @@ func (j job) start(t *testing.T, report func(jobReport)) *program {
 	})
 }
 
-// once runs the job in a child process and waits for its end.
 func (j job) once(t *testing.T) (r jobReport) {
 	t.Helper()
 	p := j.start(t, func(report jobReport) { r = report })
@@ -209,7 +204,6 @@ func (j job) once(t *testing.T) (r jobReport) {
 	return r
 }
 
-// memoryOf returns a process's maximal resident memory, and its current anonymous memory, in bytes.
 func memoryOf(process string) (peak, anonymous int64, err error) {
 	text, err := os.ReadFile(filepath.Join("/proc", process, "status"))
 	if err != nil {

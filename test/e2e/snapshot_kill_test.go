@@ -61,23 +61,21 @@ func TestKilledSnapshots(t *testing.T) {
 	}
 }
 
-// as returns the job with another operation.
 func (j job) as(do string) job {
 	j.Do = do
 	return j
 }
 
-// killed is a job whose process the test kills repeatedly, in a directory of its own.
+// killed is a job whose process the test kills repeatedly, in a separate directory.
 type killed struct {
 	job
-	seed job
-	good *snapshot.File // the content that store and snapshot must keep
-	id   age.Identity
-	// names are the names of the files in the directory before the first kill.
+	seed  job
+	good  *snapshot.File // the content that store and snapshot must keep
+	id    age.Identity
 	names []string
 }
 
-// prepare copies store and snapshot into a new directory, and sets up the job with the operation do on them.
+// prepare copies store and snapshot into a new directory, and sets up the job with the operation do on the copies.
 func (k *killed) prepare(t *testing.T, do string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -139,7 +137,6 @@ func (k *killed) run(t *testing.T, kills int) {
 	}
 }
 
-// intact checks the content of the snapshot, and of the store if there is one. It does not change the files.
 func (k *killed) intact(t *testing.T, when string) {
 	t.Helper()
 	f, err := snapshot.Open(k.Snapshot, snapshot.OpenOptions{Identities: []age.Identity{k.id}})
@@ -150,7 +147,7 @@ func (k *killed) intact(t *testing.T, when string) {
 	k.mustEqual(t, when, f)
 	_, err = os.Stat(k.Store)
 	if os.IsNotExist(err) && k.Do == "restore" {
-		return // no store yet
+		return // there is no store yet
 	}
 	if err != nil {
 		t.Fatalf("%s: %v", when, err)

@@ -26,9 +26,9 @@ import (
 )
 
 // TestSnapshotRoundTrip fills a store from a cluster, with sealed Secrets, and saves it to an encrypted snapshot while
-// informers run. The snapshot is verified and restored with another key. Informers on the restored store resume without
-// a list, receive the changes since the snapshot, and equal the server object by object. A snapshot saved directly from
-// the server equals it too.
+// informers run. The snapshot is verified and restored with another key. Informers on the restored store must resume
+// without a list, receive the changes since the snapshot, and equal the server object by object. A snapshot saved
+// directly from the server must also equal the server.
 func TestSnapshotRoundTrip(t *testing.T) {
 	t.Parallel()
 	pods := 10_000
@@ -77,7 +77,7 @@ func TestSnapshotRoundTrip(t *testing.T) {
 	second.sealedFrom(t, first)
 	agent := t.Name() + "/second"
 	m = w.start(t, second, agent)
-	now := w.scene(t) // during the resume, which is slow for Events: no watch cache
+	now := w.scene(t) // during the resume, which takes long for Events without a watch cache
 	live := filepath.Join(dir, "live.larder")
 	if _, err := snapshot.SaveServer(t.Context(), w.listings(), live,
 		snapshot.SaveOptions{Recipients: []age.Recipient{id.Recipient()}}); err != nil {
@@ -97,7 +97,7 @@ func TestSnapshotRoundTrip(t *testing.T) {
 	lap("measured")
 }
 
-// figures measures save, verify and restore in processes of their own, and logs the results. In the soak it also
+// figures measures save, verify and restore in separate processes, and logs the results. With LARDER_SOAK=1 it also
 // measures etcd's snapshot and kubectl's export.
 func (w *world) figures(t *testing.T, j job) {
 	t.Helper()
@@ -119,7 +119,6 @@ func (w *world) figures(t *testing.T, j job) {
 	}
 }
 
-// otherFigures logs the sizes of etcd's snapshot and of kubectl's YAML.
 func (w *world) otherFigures(t *testing.T) {
 	t.Helper()
 	plain := count{}
@@ -131,14 +130,13 @@ func (w *world) otherFigures(t *testing.T) {
 	}
 	t.Logf("etcd's snapshot (compacted and defragmented, with what the API server has besides): %s, with gzip %s, %s",
 		mib(etcd), mib(plain.bytes), time.Since(begun).Round(time.Millisecond))
-	// All namespaces would take kubectl half a minute, so the measurement uses one.
+	// All namespaces would take kubectl half a minute, so the measurement uses one namespace.
 	begun = time.Now()
 	yaml, gz := w.kubectlYAML(t, w.spaces[0])
 	t.Logf("kubectl get -o yaml of one of %d namespaces: %s, with gzip %s, %s", len(w.spaces), mib(yaml), mib(gz),
 		time.Since(begun).Round(time.Millisecond))
 }
 
-// count is a writer that counts bytes and discards them.
 type count struct{ bytes int64 }
 
 func (c *count) Write(b []byte) (int, error) {
@@ -146,7 +144,6 @@ func (c *count) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// kubectlYAML returns the size of kubectl get -o yaml for all kinds in a namespace, plain and with gzip.
 func (w *world) kubectlYAML(t *testing.T, ns string) (plain, packed int64) {
 	t.Helper()
 	binaries, err := controlplane.Binaries(t.Context())
@@ -174,7 +171,6 @@ func (w *world) kubectlYAML(t *testing.T, ns string) (plain, packed int64) {
 	return in.bytes, out.bytes
 }
 
-// kubeconfig writes a kubeconfig into a directory.
 func (c *cluster) kubeconfig(t *testing.T, userAgent, dir string) string {
 	t.Helper()
 	cfg, k := c.Config(userAgent), clientcmdapi.NewConfig()
@@ -189,15 +185,13 @@ func (c *cluster) kubeconfig(t *testing.T, userAgent, dir string) string {
 	return path
 }
 
-// mirrored is the informers, handlers and store of all kinds of a world.
 type mirrored struct {
 	store     *store.Store
 	informers []*informer.Informer
-	handler   []*mirror // ordered as worldKinds, like informers
+	handler   []*mirror // in the order of worldKinds, like informers
 	stop      func()
 }
 
-// start runs an informer for each kind.
 func (w *world) start(t *testing.T, j job, agent string) *mirrored {
 	t.Helper()
 	s, err := store.Open(j.Store, j.storeOptions(t))
@@ -231,7 +225,6 @@ func (w *world) start(t *testing.T, j job, agent string) *mirrored {
 	return m
 }
 
-// synced waits until all informers have synced and committed.
 func (m *mirrored) synced(t *testing.T) {
 	t.Helper()
 	for n, i := range m.informers {
@@ -247,7 +240,6 @@ func (m *mirrored) synced(t *testing.T) {
 	}
 }
 
-// converge waits until all handlers and informers have the given state of the server.
 func (m *mirrored) converge(t *testing.T, now scene) {
 	t.Helper()
 	for n, k := range worldKinds {
@@ -264,7 +256,8 @@ func (m *mirrored) converge(t *testing.T, now scene) {
 	}
 }
 
-// resumed checks that each kind was watched from the snapshot's resourceVersion and never listed by the client agent.
+// resumed checks that the client with this user agent watched each kind from the snapshot's resourceVersion, and never
+// listed.
 func (w *world) resumed(t *testing.T, agent string) {
 	t.Helper()
 	for _, k := range worldKinds {
@@ -275,7 +268,6 @@ func (w *world) resumed(t *testing.T, agent string) {
 	}
 }
 
-// storeOptions returns the options of the job's store.
 func (j job) storeOptions(t *testing.T) store.Options {
 	t.Helper()
 	o, err := j.options()
@@ -285,7 +277,6 @@ func (j job) storeOptions(t *testing.T) store.Options {
 	return o
 }
 
-// read opens the job's closed store, checks all of it, and calls fn.
 func (j job) read(t *testing.T, fn func(snapshot.Source)) {
 	t.Helper()
 	o := j.storeOptions(t)
@@ -302,7 +293,7 @@ func (j job) read(t *testing.T, fn func(snapshot.Source)) {
 	fn(snapshot.StoreSource(s))
 }
 
-// sealedFrom checks that this store cannot be opened with the key of the other store.
+// sealedFrom checks that the job's store cannot be opened with the key of the other job's store.
 func (j job) sealedFrom(t *testing.T, other job) {
 	t.Helper()
 	s, err := store.Open(j.Store, other.storeOptions(t))
@@ -332,7 +323,6 @@ func newKey(t *testing.T) string {
 	return key
 }
 
-// openSnapshot opens a snapshot until the test ends.
 func openSnapshot(t *testing.T, path string, id age.Identity) *snapshot.File {
 	t.Helper()
 	f, err := snapshot.Open(path, snapshot.OpenOptions{Identities: []age.Identity{id}})

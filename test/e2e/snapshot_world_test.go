@@ -27,11 +27,10 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// worldKind is a resource that the tests mirror, in all namespaces.
 type worldKind struct {
 	resource schema.GroupVersionResource
 	kind     string
-	// example is an empty object of the collection's Go type. nil means that the collection holds unstructured objects.
+	// example is an empty object of the collection's Go type, or nil if the collection has unstructured objects.
 	example runtime.Object
 }
 
@@ -49,16 +48,14 @@ var worldKinds = []worldKind{
 	{widgets, "Widget", nil},
 }
 
-// world is a cluster with many objects of many kinds, which only the test changes.
 type world struct {
 	*cluster
-	typed   kubernetes.Interface // client that uses protobuf
+	typed   kubernetes.Interface
 	dynamic dynamic.Interface
 	spaces  []string
 	pods    int
 }
 
-// newWorld fills a cluster with this number of pods, and with some objects of each other kind.
 func newWorld(t *testing.T, c *cluster, pods int) *world {
 	t.Helper()
 	cfg := rest.CopyConfig(c.Config(writer))
@@ -83,10 +80,8 @@ func newWorld(t *testing.T, c *cluster, pods int) *world {
 	return w
 }
 
-// space returns the namespace of the object with this name.
 func (w *world) space(name string) string { return w.spaces[int(name[len(name)-1]-'0')] }
 
-// randomOf returns a random source seeded by the name.
 func randomOf(name string) *rand.Rand {
 	var seed uint64
 	for _, b := range []byte(name) {
@@ -103,7 +98,7 @@ func randomHex(random *rand.Rand, bytes int) string {
 	return hex.EncodeToString(b)
 }
 
-// createPod creates a pod of about 3 KB. Its fields vary as much as those of real pods.
+// createPod creates a pod of about 3 KB. Its fields vary as much as those in real pods.
 func (w *world) createPod(ctx context.Context, name string) error {
 	random := randomOf(name)
 	app := "app-" + name[len(name)-2:]
@@ -206,7 +201,6 @@ func (w *world) change(t *testing.T) {
 	}
 }
 
-// source returns the source of an informer of this kind.
 func (k worldKind) source(t *testing.T, cfg *rest.Config) source {
 	t.Helper()
 	if k.example == nil {
@@ -218,7 +212,6 @@ func (k worldKind) source(t *testing.T, cfg *rest.Config) source {
 // info returns the discovery data that decoders need.
 func (k worldKind) info() entry.ResourceInfo { return entry.ResourceInfo{Kind: k.kind} }
 
-// listings returns the collections from which a snapshot is saved directly from the server.
 func (w *world) listings() (all []snapshot.Listing) {
 	for _, k := range worldKinds {
 		of := w.dynamic.Resource(k.resource)
@@ -276,7 +269,6 @@ func canonicalText(to []byte, text string) []byte {
 	return append(header(to, "string ", len(text), false), text...)
 }
 
-// header appends the type and length of a JSON value to its encoding.
 func header(to []byte, kind string, length int, isNil bool) []byte {
 	to = strconv.AppendInt(append(to, kind...), int64(length), 10)
 	if isNil {
@@ -285,7 +277,7 @@ func header(to []byte, kind string, length int, isNil bool) []byte {
 	return append(to, ';')
 }
 
-// scene returns the server's current objects. It lists them page by page.
+// scene lists the server's current objects page by page.
 func (w *world) scene(t *testing.T) scene {
 	t.Helper()
 	all := scene{}
@@ -306,7 +298,6 @@ func (w *world) scene(t *testing.T) scene {
 	return all
 }
 
-// objects returns the number of objects of all resources.
 func (s scene) objects() (n int) {
 	for _, all := range s {
 		n += len(all)
@@ -335,7 +326,6 @@ func (s scene) mustBe(t *testing.T, what string, src snapshot.Source) {
 	}
 }
 
-// diff describes the first difference between a collection and the server's state, or returns "".
 func (s scene) diff(t *testing.T, c snapshot.Collection, src snapshot.Source) (problem string) {
 	t.Helper()
 	want := s[c.Identity.GroupVersionResource]
@@ -370,7 +360,7 @@ func (s scene) diff(t *testing.T, c snapshot.Collection, src snapshot.Source) (p
 	return problem
 }
 
-// TestCanonical checks that canonical distinguishes the values that reflect.DeepEqual does.
+// TestCanonical checks that canonical distinguishes all values that reflect.DeepEqual distinguishes.
 func TestCanonical(t *testing.T) {
 	values := []any{
 		nil, true, "true", "", "a", int64(1), 1.0, "1", 1.5, int64(1 << 53), []any{}, []any{nil}, []any{"a", "b"},

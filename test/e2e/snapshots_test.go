@@ -14,7 +14,6 @@ import (
 	"github.com/larder-dev/larder/test/e2e/fileservers"
 )
 
-// command runs larder as a user does, with its own directory and environment.
 type command struct {
 	*cluster
 	t      *testing.T
@@ -36,7 +35,6 @@ func (c *command) command(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// run runs larder to its end, and returns its output.
 func (c *command) run(args ...string) string {
 	c.t.Helper()
 	out, err := c.command(args...).CombinedOutput()
@@ -46,7 +44,6 @@ func (c *command) run(args ...string) string {
 	return string(out)
 }
 
-// sync starts larder sync of the test's ConfigMaps into the store store.db.
 func (c *command) sync(store string, more ...string) *program {
 	c.t.Helper()
 	args := append([]string{"sync", "configmaps", "-n", c.ns, "--store", store + ".db", "--kubeconfig", "kubeconfig"},
@@ -56,7 +53,7 @@ func (c *command) sync(store string, more ...string) *program {
 	return startProgram(c.t, cmd, filepath.Join(c.dir, store+".log"), func([]byte) {})
 }
 
-// live waits until a larder sync is in contact with the server. It returns the name of the seed in its status.
+// live waits until a larder sync is in contact with the server. It returns the name of the seed in the sync's status.
 func (c *command) live(store string, p *program) (seed string) {
 	c.t.Helper()
 	p.eventually(c.t, store+" is live", func() string {
@@ -90,7 +87,6 @@ func (c *command) begun(seed string) {
 	}
 }
 
-// lists returns the number of lists of ConfigMaps since the last call of mark.
 func (c *command) lists() (n int) {
 	c.t.Helper()
 	all, err := c.Requests("", c.since)
@@ -106,7 +102,6 @@ func (c *command) lists() (n int) {
 	return n
 }
 
-// catalogue returns the snapshots that larder snapshot list prints.
 func (c *command) catalogue(at string, more ...string) (all []struct{ Name, SignedBy, Cluster, Error string }) {
 	c.t.Helper()
 	out, err := c.command(append([]string{"snapshot", "list", at, "-o", "json"}, more...)...).Output()
@@ -120,7 +115,8 @@ func (c *command) catalogue(at string, more ...string) (all []struct{ Name, Sign
 }
 
 // TestSnapshotsMade checks two syncs with one Lease: one makes snapshots, and after its death the other takes over. Old
-// snapshots are pruned. A third sync starts without a list from the latest snapshot, which the first sync serves.
+// snapshots must be pruned. A third sync must start without a list from the latest snapshot, which the first sync
+// serves.
 func TestSnapshotsMade(t *testing.T) {
 	t.Parallel()
 	c := newCommand(t, newCluster(t, ownControlPlane(t)))
@@ -168,7 +164,7 @@ func TestSnapshotsMade(t *testing.T) {
 
 	first.kill()
 	killed := latest()
-	c.putConfigMaps(t, names("cm", 0, 10), "new") // a change, for a new snapshot
+	c.putConfigMaps(t, names("cm", 0, 10), "new") // changes the cluster, so that there is a new snapshot
 	second.eventually(t, "the other makes snapshots", func() string {
 		if now := latest(); now == killed || strings.Contains(second.stderr(), "No snapshot was made") {
 			return second.stderr()
@@ -202,7 +198,7 @@ func TestSnapshotsMade(t *testing.T) {
 }
 
 // TestSnapshotServers checks that an S3 server and a registry with a password store, return and list snapshots. The
-// output of a sync contains no credentials.
+// output of a sync must not contain credentials.
 func TestSnapshotServers(t *testing.T) {
 	t.Parallel()
 	const password = "not-for-the-log"
@@ -258,8 +254,8 @@ func TestSnapshotServers(t *testing.T) {
 			if got := strings.TrimSpace(c.run("snapshot", "push", "one.larder", at)); got != all[len(all)-1].Name {
 				t.Errorf("pushed again, it is called %s, and was %s", got, all[len(all)-1].Name)
 			}
-			// The sync may have ended after it stored the newest snapshot and before it marked that as the latest, which prune
-			// keeps as well. Pushing it again marks it.
+			// The sync may have ended after it stored the newest snapshot and before it marked that snapshot as the latest,
+			// which prune keeps as well. The following push marks it.
 			c.run("snapshot", "pull", at+sep+all[0].Name, "newest.larder")
 			c.run("snapshot", "push", "newest.larder", at)
 			c.mark(t)

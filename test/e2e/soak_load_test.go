@@ -15,38 +15,37 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// soakRate is the number of writes per second. Each of soakWriters goroutines makes one write at a time, and soakTurn
-// is the time that it has for a write. A late writer catches up, so the rate holds if a write takes no longer than that
-// on average. On a slower machine it takes longer, which soakPace reports.
+// soakRate is the number of writes per second. Each of soakWriters goroutines makes one write at a time, and has the
+// time soakTurn for a write. A late writer catches up, so the rate holds if a write takes soakTurn or less on average.
+// On a slower machine writes take longer, which soakPace reports.
 const (
 	soakRate    = 500
 	soakWriters = 16
 	soakTurn    = time.Second * soakWriters / soakRate
 )
 
-// soakDeletes sets the share of deletes: one write in this number. The next write of a deleted object creates it again.
+// One write in soakDeletes is a delete. The next write of a deleted object creates it again.
 const soakDeletes = 20
 
 // soakBody is the value of an annotation of every pod. It is two kilobytes long, so that a leaked pod shows in the
 // heap.
 var soakBody = strings.Repeat("larder", 350)
 
-// soakLoad writes pods at a steady rate, and records their resourceVersions in the server.
 type soakLoad struct {
 	cluster *cluster
 	pods    int
 	writers []*soakWriter
-	writing time.Duration // total duration of all calls of write
+	writing time.Duration
 }
 
-// soakWriter writes the pods whose number modulo soakWriters is its own, so that no pod has two writers.
+// soakWriter writes the pods whose number modulo soakWriters equals its index, so that no pod has two writers.
 type soakWriter struct {
 	*soakLoad
 	random   *rand.Rand
 	first    int
-	next     int               // number of the next pod to create
+	next     int
 	revision int               // number of the last write, stored in the pod
-	versions map[string]string // resourceVersions of its pods, by key
+	versions map[string]string // resourceVersions of the writer's pods, by key
 	writes   int
 	waited   time.Duration // total time from requests to answers
 }
@@ -70,7 +69,6 @@ func (l *soakLoad) versions() map[string]string {
 	return all
 }
 
-// write makes about that many writes, and returns once they are answered.
 func (l *soakLoad) write(t *testing.T, writes int) {
 	begun := time.Now()
 	var wg sync.WaitGroup
@@ -109,14 +107,13 @@ func (l *soakLoad) pace() soakPace {
 	return p
 }
 
-// soakPace holds the number and the duration of writes.
 type soakPace struct {
 	writes  int
 	writing time.Duration // total duration, without pauses for measurements
 	waited  time.Duration // the sum over all writes
 }
 
-// String describes the rate and the duration of writes. If the rate is below soakRate, it says so, and whether slow
+// String describes the rate and the duration of writes. If the rate is below soakRate, the text says whether slow
 // writes are the cause.
 func (p soakPace) String() string {
 	rate := float64(p.writes) / p.writing.Seconds()
@@ -134,7 +131,6 @@ func (p soakPace) String() string {
 		soakRate, s)
 }
 
-// one makes one write: it creates the next pod, or creates, updates or deletes a random one.
 func (w *soakWriter) one(ctx context.Context) error {
 	number := w.next
 	if number < w.pods {

@@ -8,20 +8,18 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// mirror is an event handler that records the received state: the resourceVersion of each object, by key.
+// mirror is an event handler that keeps the received state: the resourceVersion of each object, by key.
 type mirror struct {
 	mu       sync.Mutex
-	versions map[string]string // guarded by mu
-	updates  int               // guarded by mu
+	versions map[string]string // mu guards versions and updates
+	updates  int
 	leak     *leak
 }
 
 var _ cache.ResourceEventHandler = &mirror{}
 
-// OnAdd implements cache.ResourceEventHandler.
 func (m *mirror) OnAdd(obj any, _ bool) { m.set(obj, versionOf(obj)) }
 
-// OnUpdate implements cache.ResourceEventHandler.
 func (m *mirror) OnUpdate(_, obj any) {
 	m.set(obj, versionOf(obj))
 	m.mu.Lock()
@@ -30,7 +28,6 @@ func (m *mirror) OnUpdate(_, obj any) {
 	m.leak.update(m.updates, obj)
 }
 
-// OnDelete implements cache.ResourceEventHandler.
 func (m *mirror) OnDelete(obj any) { m.set(obj, "") }
 
 func (m *mirror) set(obj any, version string) {
@@ -42,21 +39,18 @@ func (m *mirror) set(obj any, version string) {
 	}
 }
 
-// version returns the recorded resourceVersion of an object, or "" if it does not exist.
 func (m *mirror) version(key string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.versions[key]
 }
 
-// updateCount returns the number of updates that the handler has received.
 func (m *mirror) updateCount() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.updates
 }
 
-// diff describes the first difference from the wanted resourceVersions, or returns "".
 func (m *mirror) diff(want map[string]string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -81,7 +75,7 @@ func versionOf(obj any) string {
 
 // leak describes a deliberate memory leak, with which the tests check that a leak is detected.
 type leak struct {
-	// every makes the handler keep one object in this number of updates for ever; 0 keeps none.
+	// every is the number of updates after which the handler keeps one object for ever; 0 keeps none.
 	every int
 	kept  []any
 	// goroutines makes each restart leak a goroutine, which ends when the channel is closed. nil means no leak.

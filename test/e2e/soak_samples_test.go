@@ -6,26 +6,24 @@ import (
 	"testing"
 )
 
-// soakSample holds the resources in use at the end of a lap (the run of one informer), once all changes are delivered
-// and committed.
+// soakSample has the resources in use at the end of a lap (the run of one informer), once all changes are delivered and
+// committed.
 type soakSample struct {
 	heap       int64 // bytes of live objects
 	goroutines int
 	file       int64
 }
 
-// Limits of growth between the median of the first third of the laps and the median of the last third. The heap of an
-// equal state varies by a tenth of a megabyte. A leaked pod takes 4 KB: one a second for twenty minutes adds 3 MB.
-// Connections and commits use a few goroutines at times. The file grows in bbolt's steps; if bbolt did not reuse pages,
-// it would grow by a gigabyte in twenty minutes.
+// Limits of growth between the median of the first third of the laps (runs of one informer) and the median of the last
+// third. The heap of an equal state varies by a tenth of a megabyte. A leaked pod takes 4 KB: one a second for twenty
+// minutes adds 3 MB. Connections and commits use a few goroutines at times. The file grows in bbolt's steps; if bbolt
+// did not reuse pages, the file would grow by a gigabyte in twenty minutes.
 const (
 	soakHeapGrowth      = 1 << 20
 	soakGoroutineGrowth = 4
 	soakFileGrowth      = 32 << 20
 )
 
-// grown describes which resources grew above their limits in the samples of one residency (decoded objects in memory or
-// not).
 func grown(t *testing.T, name string, samples []soakSample) (problems []string) {
 	t.Helper()
 	for _, m := range []struct {

@@ -12,22 +12,19 @@ import (
 	"github.com/larder-dev/larder/test/e2e/controlplane"
 )
 
-// soakRun holds the length and size of a soak test.
 type soakRun struct {
 	pods int
-	// laps is the number of laps, each the run of one informer, that are measured and compared. warmUp laps precede
-	// them.
+	// laps is the number of measured laps, each the run of one informer. warmUp laps precede them.
 	laps, warmUp int
 	// perLap is the number of writes in one lap, made at soakRate.
 	perLap int
-	// residencies are the settings for decoded objects in memory. They alternate from lap to lap.
+	// residencies alternate from lap to lap.
 	residencies []store.Residency
-	// leak is a deliberate leak that the test must detect. Default: none.
-	leak leak
+	leak        leak
 }
 
-// soakReopens: after this number of laps the store is closed and opened again. In other laps the next informer uses the
-// open store. This number and the number of residencies are coprime, so that each residency meets both cases.
+// soakReopens is the number of laps after which the store is closed and opened again. In other laps the next informer
+// uses the open store. soakReopens and the number of residencies are coprime, so that each residency meets both cases.
 const soakReopens = 3
 
 // shortSoak takes ten seconds. It detects a leak of one object in four updates.
@@ -36,13 +33,12 @@ var shortSoak = soakRun{
 	residencies: []store.Residency{store.All, store.None},
 }
 
-// longSoak is the soak test of twenty minutes, run with LARDER_SOAK=1.
 var longSoak = soakRun{
 	pods: 5000, laps: 114, warmUp: 6, perLap: 5000, residencies: shortSoak.residencies,
 }
 
 // TestSoak checks that under a steady load, with one informer after another in a process, neither the live heap nor the
-// goroutines nor the file grow, and that no change is lost. LARDER_SOAK=1 runs it for twenty minutes.
+// goroutines nor the file grow, and that no change is lost. LARDER_SOAK=1 runs the test for twenty minutes.
 //
 // The test uses kube-apiserver, so that the heap excludes the server's memory, and restarts leave the state of real
 // connections.
@@ -69,13 +65,12 @@ func TestSoakFindsLeaks(t *testing.T) {
 	}
 }
 
-// do runs the laps, and returns messages about resources that grew.
 func (r *soakRun) do(t *testing.T, cp *controlplane.ControlPlane) (problems []string) {
 	c := newCluster(t, cp)
 	f := newFile(t)
 	begun := time.Now()
 	l := newSoakLoad(c, r.pods)
-	l.write(t, r.pods) // creates all pods
+	l.write(t, r.pods)
 	source := podSource(t, c.Config(t.Name()), c.ns)
 	samples := map[store.Residency][]soakSample{}
 	var now *soakLap
@@ -110,7 +105,6 @@ func (r *soakRun) do(t *testing.T, cp *controlplane.ControlPlane) (problems []st
 	return problems
 }
 
-// soakLap is the run of one informer with its handler.
 type soakLap struct {
 	*informer.Informer
 	*mirror
@@ -144,7 +138,6 @@ func (r *soakRun) start(t *testing.T, f *file, src source, residency store.Resid
 	return l
 }
 
-// stop stops the informer, if any, and waits for Run.
 func (l *soakLap) stop() {
 	if l != nil {
 		l.cancel()
@@ -191,5 +184,5 @@ func steadyHeap() int64 {
 	}
 }
 
-// soakSteady is the difference in bytes at which steadyHeap takes two measurements for equal.
+// soakSteady is the difference in bytes up to which steadyHeap accepts two measurements as equal.
 const soakSteady = 64 << 10

@@ -19,14 +19,15 @@ import (
 	"github.com/larder-dev/larder/informer/requests"
 )
 
-// source describes a collection and how a client lists and watches it.
+// source describes a collection, and how a client lists and watches it.
 type source struct {
 	identity entry.Identity
 	example  runtime.Object
 	lw       cache.ListerWatcher
 }
 
-// typedSource returns a source for a resource of the core group, read by the typed client over protobuf.
+// typedSource returns the identity of a collection in the core group, and the ListerWatcher of the typed client over
+// protobuf.
 func typedSource(t *testing.T, cfg *rest.Config, resource, ns, selector string, example runtime.Object) source {
 	t.Helper()
 	s, err := newTypedSource(cfg, resource, ns, selector, example)
@@ -46,7 +47,6 @@ func newTypedSource(cfg *rest.Config, resource, ns, selector string, example run
 	return coreSource(client, resource, ns, selector, example), nil
 }
 
-// coreSource is typedSource with a given client.
 func coreSource(client kubernetes.Interface, resource, ns, selector string, example runtime.Object) source {
 	id := entry.Identity{
 		GroupVersionResource: corev1.SchemeGroupVersion.WithResource(resource),
@@ -56,7 +56,7 @@ func coreSource(client kubernetes.Interface, resource, ns, selector string, exam
 }
 
 // listWatch returns lw, whose answers an informer decodes itself. With LARDER_TEST_SOURCE=objects, it returns a
-// ListerWatcher that returns objects decoded by client-go.
+// ListerWatcher of objects decoded by client-go.
 func listWatch(lw *requests.RESTListWatch) cache.ListerWatcher {
 	if os.Getenv("LARDER_TEST_SOURCE") == "objects" {
 		return lw.ListWatch
@@ -64,13 +64,11 @@ func listWatch(lw *requests.RESTListWatch) cache.ListerWatcher {
 	return lw
 }
 
-// podSource returns a source for the pods of a namespace.
 func podSource(t *testing.T, cfg *rest.Config, ns string) source {
 	t.Helper()
 	return typedSource(t, cfg, "pods", ns, "", &corev1.Pod{})
 }
 
-// dynamicSource returns a source for any resource, as unstructured objects.
 func dynamicSource(t *testing.T, cfg *rest.Config, gvr schema.GroupVersionResource, ns string) source {
 	t.Helper()
 	return untypedSource(t, cfg, entry.Identity{
@@ -78,7 +76,7 @@ func dynamicSource(t *testing.T, cfg *rest.Config, gvr schema.GroupVersionResour
 	})
 }
 
-// untypedSource returns a source for any resource, as unstructured objects or as metadata.
+// untypedSource returns the identity of a collection, and a ListerWatcher of unstructured objects or of metadata.
 func untypedSource(t *testing.T, cfg *rest.Config, id entry.Identity) source {
 	t.Helper()
 	if id.Representation == entry.Metadata {

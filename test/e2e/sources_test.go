@@ -29,9 +29,9 @@ import (
 const sourceRequests = 2*4 + 1 + 2
 
 // TestTwoSources runs a program like external-dns with --source=service --source=pod, with client-go's default rate
-// limit. Each of the two sources has a typed factory of its own on one store, and they share a resource. Their handlers
-// must receive the same as with client-go's factories. A restart, with and without changes, lists nothing and makes few
-// requests (issue 38, A.1 and A.3).
+// limit. Each of the two sources has its own typed factory on one store, and they share a resource. Their handlers must
+// receive the same objects as with client-go's factories. A restart, with and without changes, must list nothing and
+// make few requests (issue 38, A.1 and A.3).
 func TestTwoSources(t *testing.T) {
 	c := newCluster(t, shared)
 	w := sourceWorld{cluster: c}
@@ -65,10 +65,8 @@ func TestTwoSources(t *testing.T) {
 	}
 }
 
-// sourceWorld holds the objects that the two sources read: those in one namespace, and the nodes.
 type sourceWorld struct{ *cluster }
 
-// fill creates ten objects of each namespaced kind, and three nodes.
 func (w sourceWorld) fill(t *testing.T) {
 	t.Helper()
 	w.createPods(t, names("pod", 0, 10))
@@ -99,7 +97,6 @@ func (w sourceWorld) createService(ctx context.Context, name string) error {
 	return err
 }
 
-// change updates an object of each kind, deletes a pod and a service, and creates others.
 func (w sourceWorld) change(t *testing.T) {
 	t.Helper()
 	patch := []byte(`{"metadata":{"annotations":{"changed":"yes"}}}`)
@@ -119,8 +116,8 @@ func (w sourceWorld) change(t *testing.T) {
 	must(t, err)
 }
 
-// sourceRun holds the duration and requests of a start, and the objects that the handlers of each source had received
-// at the sync.
+// sourceRun has the duration and requests of a start, and the objects that the handlers of each of the program's
+// sources had received at the sync.
 type sourceRun struct {
 	synced          time.Duration
 	requests, lists int
@@ -132,7 +129,8 @@ func (r sourceRun) String() string {
 	return fmt.Sprintf("%s, %d requests, %d lists", r.synced.Round(time.Millisecond), r.requests, r.lists)
 }
 
-// run runs the program until both sources have synced. If f is nil, it uses client-go's factories instead of Larder's.
+// run runs the program until both of its sources have synced. If f is nil, it uses client-go's factories instead of
+// Larder's.
 func (w sourceWorld) run(t *testing.T, config *rest.Config, f *file) sourceRun {
 	t.Helper()
 	mark, err := w.Mark()
@@ -182,14 +180,13 @@ func (w sourceWorld) run(t *testing.T, config *rest.Config, f *file) sourceRun {
 	return r
 }
 
-// sourceRunning is one source of the program with its factory and handlers.
 type sourceRunning struct {
 	factory informers.SharedInformerFactory
 	stop    chan struct{}
 	synced  []cache.InformerSynced
 
 	mu   sync.Mutex
-	held map[string]string // guarded by mu
+	held map[string]string // mu guards held
 }
 
 func startSource(t *testing.T, f informers.SharedInformerFactory, all ...cache.SharedIndexInformer) *sourceRunning {
@@ -205,7 +202,6 @@ func startSource(t *testing.T, f informers.SharedInformerFactory, all ...cache.S
 	return s
 }
 
-// wait waits until all handlers of the source have synced.
 func (s *sourceRunning) wait(t *testing.T) {
 	t.Helper()
 	deadline := time.Now().Add(time.Minute)
@@ -238,7 +234,6 @@ func sourceKey(obj any) string {
 	return fmt.Sprintf("%T %s/%s", obj, o.GetNamespace(), o.GetName())
 }
 
-// end stops the factory, and returns the objects that its handlers had received.
 func (s *sourceRunning) end() map[string]string {
 	close(s.stop)
 	s.factory.Shutdown()

@@ -38,7 +38,6 @@ func (f *file) open(t *testing.T) {
 	t.Cleanup(func() { f.close(t) })
 }
 
-// close closes the store if it is open.
 func (f *file) close(t *testing.T) {
 	t.Helper()
 	if f.Store == nil {
@@ -50,7 +49,6 @@ func (f *file) close(t *testing.T) {
 	f.Store = nil
 }
 
-// stored is the content of one collection in a closed store file.
 type stored struct {
 	entry.Info
 	objects objects
@@ -91,7 +89,7 @@ func (f *file) read(t *testing.T, id entry.Identity, example runtime.Object) sto
 	return out
 }
 
-// subject is an informer under test, with a handler that records its calls.
+// subject is an informer under test, with a handler that keeps a list of its calls.
 type subject struct {
 	*informer.Informer
 	*recorder
@@ -101,8 +99,8 @@ type subject struct {
 	done   sync.WaitGroup
 }
 
-// start runs an informer on the source, with its store in the file, until the informer is stopped. Its residency is
-// that of the test run, unless change sets another.
+// start runs an informer on the source, with its store in the file, until the informer is stopped. The informer has the
+// residency of the test run, unless change sets another.
 func (f *file) start(t *testing.T, src source, change ...func(*informer.Options)) *subject {
 	t.Helper()
 	if f.Store == nil {
@@ -127,7 +125,6 @@ func (f *file) start(t *testing.T, src source, change ...func(*informer.Options)
 	return s
 }
 
-// stop stops the informer and waits for Run.
 func (s *subject) stop(t *testing.T) {
 	t.Helper()
 	s.cancel()
@@ -137,7 +134,6 @@ func (s *subject) stop(t *testing.T) {
 	}
 }
 
-// sync waits until the informer has synced.
 func (s *subject) sync(t *testing.T) {
 	t.Helper()
 	eventually(t, "HasSynced", func() string {
@@ -148,7 +144,6 @@ func (s *subject) sync(t *testing.T) {
 	})
 }
 
-// converge waits until the informer holds exactly the wanted objects.
 func (s *subject) converge(t *testing.T, want objects) {
 	t.Helper()
 	eventually(t, "converging", func() string {
@@ -160,7 +155,6 @@ func (s *subject) converge(t *testing.T, want objects) {
 	})
 }
 
-// held returns the objects that a reader of the informer's store receives.
 func (s *subject) held(t *testing.T) objects {
 	t.Helper()
 	out := objects{}
@@ -177,7 +171,6 @@ func errText(err error) string {
 	return err.Error()
 }
 
-// run combines start, sync, stop and close, and returns the stored collection.
 func (f *file) run(t *testing.T, src source, change ...func(*informer.Options)) (*subject, stored) {
 	t.Helper()
 	s := f.start(t, src, change...)
@@ -189,7 +182,7 @@ func (f *file) run(t *testing.T, src source, change ...func(*informer.Options)) 
 
 var errNoObject = errors.New("the tombstone carries no object")
 
-// lastState returns the object that a handler received with a delete. It also reports whether it came as
+// lastState returns the object that a handler received with a delete. It also reports whether the object came in a
 // cache.DeletedFinalStateUnknown.
 func lastState(obj any) (runtime.Object, bool, error) {
 	if d, ok := obj.(cache.DeletedFinalStateUnknown); ok {
@@ -202,7 +195,6 @@ func lastState(obj any) (runtime.Object, bool, error) {
 	return obj.(runtime.Object), false, nil
 }
 
-// info returns the stored state of the informer's collection: resourceVersion, size and so on.
 func (s *subject) info(t *testing.T) entry.Info {
 	t.Helper()
 	all, err := s.file.Collections(t.Context())

@@ -14,8 +14,8 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// TestSymptoms causes each problem in docs/troubleshooting.md. It checks that a search of the page for the symptom
-// finds the right section. A symptom is a command's output, a sync's log or status, or the error class in its metrics.
+// TestSymptoms causes each problem in docs/troubleshooting.md. A search of the page for the symptom must find the right
+// section. A symptom is a command's output, a sync's log or status, or the error class in its metrics.
 func TestSymptoms(t *testing.T) {
 	t.Parallel()
 	c := newCommand(t, newCluster(t, shared))
@@ -106,7 +106,7 @@ func TestSymptoms(t *testing.T) {
 		},
 	} {
 		t.Run(section, func(t *testing.T) {
-			of, at := *c, *c.cluster // a copy, since a case may change the namespace
+			of, at := *c, *c.cluster // a copy, because a case may change the namespace
 			of.t, of.cluster = t, &at
 			seen := see(broken{&of})
 			found := sectionsOf(t, seen)
@@ -118,10 +118,8 @@ func TestSymptoms(t *testing.T) {
 	}
 }
 
-// broken runs larder commands on damaged files and with wrong settings.
 type broken struct{ *command }
 
-// copied copies a file and damages the copy.
 func (b broken) copied(from, to string, damage func([]byte)) {
 	b.t.Helper()
 	data, err := os.ReadFile(filepath.Join(b.dir, from))
@@ -130,7 +128,6 @@ func (b broken) copied(from, to string, damage func([]byte)) {
 	must(b.t, os.WriteFile(filepath.Join(b.dir, to), data, 0o600))
 }
 
-// fails runs a command that must fail, and returns its output.
 func (b broken) fails(args ...string) string {
 	b.t.Helper()
 	out, err := b.command.command(args...).CombinedOutput()
@@ -140,7 +137,8 @@ func (b broken) fails(args ...string) string {
 	return string(out)
 }
 
-// while runs a larder sync until its log, status or metrics have a symptom of the section. It returns these.
+// while runs a larder sync until its log, status or metrics have a symptom of the section. It returns the log, status
+// and metrics.
 func (b broken) while(section, store string, more ...string) (seen string) {
 	b.t.Helper()
 	p := b.sync(store, append(more, "--listen", "127.0.0.1:0")...)
@@ -160,7 +158,6 @@ func (b broken) while(section, store string, more ...string) (seen string) {
 	return seen
 }
 
-// until waits until a program's log has a symptom of the section, and returns the log.
 func (b broken) until(p *program, section string) string {
 	b.t.Helper()
 	p.eventually(b.t, section, func() string {
@@ -174,7 +171,6 @@ func (b broken) until(p *program, section string) string {
 
 func nothing([]byte) {}
 
-// setFormat writes a format version into a store file.
 func setFormat(t *testing.T, path string, version uint64) {
 	t.Helper()
 	db, err := bolt.Open(path, 0o600, nil)
@@ -187,7 +183,6 @@ func setFormat(t *testing.T, path string, version uint64) {
 	must(t, db.Close())
 }
 
-// quoted matches a symptom in a section of docs/troubleshooting.md.
 var quoted = regexp.MustCompile("`([^`]+)`")
 
 // sectionsOf returns the sections of docs/troubleshooting.md to which a text leads: by a link in an error, by words

@@ -25,7 +25,7 @@ type linkLoad struct {
 	cancel    context.CancelFunc
 	done      sync.WaitGroup
 
-	// Used only by the goroutine that writes, and after its end by the caller of stop.
+	// The goroutine that writes uses these fields, and after its end the caller of stop.
 	pods           []string
 	writes, failed int
 	err            error
@@ -61,7 +61,6 @@ func (l *linkLoad) run(ctx context.Context) {
 	}
 }
 
-// write creates, deletes or changes one pod.
 func (l *linkLoad) write(ctx context.Context) error {
 	pods := l.c.client.CoreV1().Pods(l.c.ns)
 	n := l.random.IntN(len(l.pods))
@@ -83,7 +82,6 @@ func (l *linkLoad) write(ctx context.Context) error {
 	return err
 }
 
-// stop ends the writes and waits for the last one.
 func (l *linkLoad) stop(t *testing.T) {
 	t.Helper()
 	l.cancel()

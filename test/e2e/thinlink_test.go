@@ -14,20 +14,19 @@ import (
 type condition struct {
 	name  string
 	lasts time.Duration
-	// thin limits the link to thinRate in each direction.
-	thin bool
-	// latency is the delay in each direction. It varies by up to jitter.
+	thin  bool
+	// latency is the delay in each direction, and varies by up to jitter.
 	latency, jitter time.Duration
 	// slowClose is the delay before the closing of a connection is forwarded.
 	slowClose time.Duration
-	// mode is the behaviour of the proxy in front of the link. resets is the interval at which connections are reset,
-	// or 0.
+	// mode is the behaviour of the proxy in front of the link. resets is the interval at which connections are reset, or
+	// 0.
 	mode   mode
 	resets time.Duration
 }
 
 // thinLink is a slow network link: a TCP proxy of the tests (network) with toxiproxy behind it. toxiproxy delays bytes
-// and limits their rate. The tests' proxy breaks connections, because toxiproxy closes connections in order.
+// and limits their rate. network breaks connections, because toxiproxy closes connections in order.
 //
 //	client ── network ── toxiproxy ── API server
 type thinLink struct {
@@ -36,7 +35,7 @@ type thinLink struct {
 }
 
 // thinRate is 56 kbit/s, in kB/s. It is constant, because a bandwidth toxic of toxiproxy panics if its rate grows
-// during use. The toxic's toxicity switches it off and on.
+// during use. The toxic's toxicity switches the toxic off and on.
 const thinRate = 7
 
 func newThinLink(t *testing.T, target string) *thinLink {
@@ -62,7 +61,6 @@ func newThinLink(t *testing.T, target string) *thinLink {
 	return l
 }
 
-// apply applies a condition to the link, open connections included.
 func (l *thinLink) apply(t *testing.T, c condition) {
 	t.Helper()
 	changed := make(chan error, 1)
@@ -101,7 +99,6 @@ func (l *thinLink) shape(c condition) error {
 	return nil
 }
 
-// reset resets every connection once.
 func (l *thinLink) reset(t *testing.T) {
 	t.Helper()
 	for _, m := range []mode{resetting, passing} {

@@ -15,16 +15,15 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// truth is the server's sequence of watch events, recorded by a plain watch without an informer.
+// truth is the server's sequence of watch events, received by a plain watch without an informer.
 type truth struct {
-	mu     sync.Mutex // guards the fields below
+	mu     sync.Mutex // mu guards the fields below
 	first  objects    // the listed objects at the start
 	start  string
 	stream []watch.Event
 	failed error
 }
 
-// watchTruth lists the cluster's pods and records all later events.
 func watchTruth(t *testing.T, c *cluster) *truth {
 	t.Helper()
 	pods := c.client.CoreV1().Pods(c.ns)
@@ -37,7 +36,6 @@ func watchTruth(t *testing.T, c *cluster) *truth {
 	}))
 }
 
-// watchTruthOf lists and records the events of any collection.
 func watchTruthOf(t *testing.T, lw cache.ListerWatcherWithContext) *truth {
 	t.Helper()
 	list, err := lw.ListWithContext(t.Context(), metav1.ListOptions{})
@@ -98,14 +96,13 @@ func (tr *truth) events() int {
 	return len(tr.stream)
 }
 
-// mustEqual compares a stored collection with the recorded state at the stored resourceVersion.
 func (tr *truth) mustEqual(t *testing.T, got stored, when string) {
 	t.Helper()
 	if got.ResourceVersion == "" {
 		if got.Complete {
 			t.Fatalf("%s: complete, but without a resourceVersion", when)
 		}
-		return // killed during the first list, so nothing is stored
+		return // the process was killed during the first list: nothing is stored
 	}
 	eventually(t, "the recording", func() string {
 		tr.mu.Lock()
@@ -123,13 +120,13 @@ func (tr *truth) mustEqual(t *testing.T, got stored, when string) {
 	}
 }
 
-// complete waits until the recorded events lead to this state of the server.
+// complete waits until the received events lead to this state of the server.
 func (tr *truth) complete(t *testing.T, want objects) {
 	t.Helper()
 	eventually(t, "the recording", func() string { return want.diff(tr.at(t, "")) })
 }
 
-// expect waits until the handler has received the objects of before, and then exactly the recorded events in order.
+// expect waits until the handler has received the objects of before, and then exactly the server's events in order.
 func (tr *truth) expect(t *testing.T, r *recorder, before objects) {
 	t.Helper()
 	verbs := map[watch.EventType]string{watch.Added: "add", watch.Modified: "update", watch.Deleted: "delete"}
@@ -172,7 +169,7 @@ func (tr *truth) expect(t *testing.T, r *recorder, before objects) {
 	}
 }
 
-// at returns the recorded state at a resourceVersion, or after all events for "".
+// at returns the server's state at a resourceVersion, or after all events for "".
 func (tr *truth) at(t *testing.T, rv string) objects {
 	t.Helper()
 	tr.mu.Lock()

@@ -20,12 +20,11 @@ var releases = []struct{ name, commit string }{
 	{"before changes had their time", "85c2f28c"},
 }
 
-// build builds larder at a commit, and returns the path of the program.
 func build(t *testing.T, commit string) (path string) {
 	t.Helper()
 	dir := t.TempDir()
 	archive := filepath.Join(dir, "tree.tar")
-	if exec.CommandContext(t.Context(), "git", "cat-file", "-e", commit+"^{commit}").Run() != nil { // shallow clone
+	if exec.CommandContext(t.Context(), "git", "cat-file", "-e", commit+"^{commit}").Run() != nil { // a shallow clone lacks the commit
 		if out, err := exec.CommandContext(t.Context(), "git", "fetch", "--unshallow").CombinedOutput(); err != nil {
 			t.Fatalf("the repository's history does not have %s: git fetch --unshallow: %v\n%s", commit, err, out)
 		}
@@ -42,10 +41,10 @@ func build(t *testing.T, commit string) (path string) {
 	return filepath.Join(dir, "larder-before")
 }
 
-// TestUpgradeAndRollback moves a store from an older version of larder to the current one, back, and forward again,
-// while objects change. Each version is terminated or killed. Only the first start lists, each version reaches the
-// server's state with sealed objects, and the file is valid. The current version logs all changes since its first
-// start, by either version.
+// TestUpgradeAndRollback moves a store from an older version of larder to the current version, back, and forward again,
+// while objects change. Each version is terminated or killed. Only the first start may list. Each version must reach
+// the server's state with sealed objects, and the file must be valid. The current version must log all changes since
+// its first start, by either version.
 func TestUpgradeAndRollback(t *testing.T) {
 	t.Parallel()
 	of := releases
@@ -102,15 +101,13 @@ func TestUpgradeAndRollback(t *testing.T) {
 	}
 }
 
-// rolled is the expected content of a store that both versions use.
 type rolled struct {
 	*command
 	cm      []string
 	rounds  int
-	changed map[string]string // kind of change by name, since a version that records times ran
+	changed map[string]string // kind of change by name, since a version that stores times ran
 }
 
-// change updates ten of the ConfigMaps in the cluster, deletes one and creates three.
 func (w *rolled) change() {
 	w.rounds++
 	value := fmt.Sprintf("round-%02d", w.rounds)
@@ -127,7 +124,6 @@ func (w *rolled) change() {
 	}
 }
 
-// holds waits until a running larder reports the server's state.
 func (w *rolled) holds(of *command, p *program, what string) {
 	w.t.Helper()
 	const pairs = `jsonpath={range .items[*]}{.metadata.name}={.data.k} {end}`
@@ -156,8 +152,8 @@ func (w *rolled) holds(of *command, p *program, what string) {
 	})
 }
 
-// listed fails the test unless a larder has listed ConfigMaps, or has not, as given. A list of metadata for comparison
-// does not count.
+// listed fails the test unless larder has listed ConfigMaps, or if should is false, unless larder has not. A list of
+// metadata for comparison does not count.
 func (w *rolled) listed(what string, should bool) {
 	w.t.Helper()
 	all, err := w.Requests("", w.since)

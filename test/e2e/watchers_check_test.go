@@ -13,7 +13,6 @@ import (
 	"github.com/larder-dev/larder/test/e2e/controlplane"
 )
 
-// etcdChange is one change of an object, as etcd recorded it.
 type etcdChange struct {
 	rv                   int64
 	key, namespace, name string
@@ -44,17 +43,17 @@ func newChange(made controlplane.Change) (etcdChange, error) {
 type observed struct {
 	key string
 	rv  int64
-	n   string // counter of changes in the object
+	n   string
 }
 
 type stepKind int
 
 const (
-	listed     stepKind = iota // the whole state, by a list or by initial events
-	connected                  // a watch from rv was opened
-	event                      // one watch event
-	bookmarked                 // a bookmark at resourceVersion rv
-	wrong                      // a violation of the watch protocol
+	listed    stepKind = iota // the whole state, by a list or by initial events
+	connected                 // a watch from rv was opened
+	event
+	bookmarked // a bookmark at resourceVersion rv
+	wrong      // a violation of the watch protocol
 )
 
 // watchStep is one message that a watching client received.
@@ -80,7 +79,6 @@ func (s watchStep) String() string {
 	return s.text
 }
 
-// story holds all messages that one client received, in order.
 type story struct{ steps []watchStep }
 
 func (s *story) add(one watchStep) { s.steps = append(s.steps, one) }
@@ -93,7 +91,6 @@ func (s *story) tail(n int) string {
 	return strings.Join(lines, "\n")
 }
 
-// found holds the faults and counts that checkStory found.
 type found struct {
 	problems               []string
 	events, lists, resumed int
@@ -137,13 +134,12 @@ func checkStory(spec watchSpec, s story, changes []etcdChange) (f found) {
 	return f
 }
 
-// checker compares the messages of one client with etcd's changes, step by step.
 type checker struct {
 	spec     watchSpec
 	changes  []etcdChange
 	state    map[string]observed // the client's objects after the messages so far
 	rv       int64
-	truth    map[string]observed // the expected objects after as many changes as next says
+	truth    map[string]observed // the expected objects after the first next changes
 	next     int
 	problems []string
 }
@@ -195,7 +191,6 @@ func (c *checker) event(s watchStep) {
 	}
 }
 
-// same compares the client's objects with etcd's state at a resourceVersion.
 func (c *checker) same(when string, rv int64) {
 	if c.next > 0 && c.changes[c.next-1].rv > rv { // a killed mirror may continue from an older state
 		c.next = 0

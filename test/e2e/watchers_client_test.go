@@ -23,12 +23,11 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// watchSpec is a watching client's selection of objects and encoding.
 type watchSpec struct {
 	namespace string
 	color     string // selected label value; "" selects all objects
-	name      string // selected metadata.name
-	metadata  bool   // the client requests metadata only
+	name      string
+	metadata  bool // the client requests metadata only
 	protobuf  bool
 	watchList bool // the client requests initial events in place of a list
 	limit     int64
@@ -39,7 +38,6 @@ func (s watchSpec) String() string {
 	return fmt.Sprintf("%+v", fields(s))
 }
 
-// selects reports whether the client's selection includes an object with this namespace, name and label.
 func (s watchSpec) selects(namespace, name, color string) bool {
 	return (s.namespace == "" || s.namespace == namespace) && (s.name == "" || s.name == name) &&
 		(s.color == "" || s.color == color)
@@ -76,7 +74,7 @@ func newSpec(i int) watchSpec {
 	return s
 }
 
-// watchClient lists and watches as client-go's reflector does, and records the messages.
+// watchClient lists and watches as client-go's reflector does, and keeps the messages as a story.
 type watchClient struct {
 	spec   watchSpec
 	random *rand.Rand
@@ -85,7 +83,7 @@ type watchClient struct {
 
 	story   story
 	rv      string
-	reached atomic.Int64 // resourceVersion up to which it has received all changes
+	reached atomic.Int64 // resourceVersion up to which the client has received all changes
 }
 
 func newWatchClient(t *testing.T, kubeconfig string, i int, seed uint64) *watchClient {
@@ -119,7 +117,7 @@ func newWatchClient(t *testing.T, kubeconfig string, i int, seed uint64) *watchC
 	return c
 }
 
-// run watches until ctx ends. It records unexpected errors in the story.
+// run watches until ctx ends. Unexpected errors become steps of the story.
 func (c *watchClient) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		err := c.connect(ctx)
@@ -146,7 +144,8 @@ func reasonCode(err error) int {
 	return 0
 }
 
-// connect opens a watch and records its messages until it ends. If the client has no resourceVersion, it lists first.
+// connect opens a watch and keeps its messages until the watch ends. If the client has no resourceVersion, it lists
+// first.
 func (c *watchClient) connect(ctx context.Context) error {
 	o := c.spec.options()
 	o.AllowWatchBookmarks = true
@@ -175,7 +174,6 @@ func (c *watchClient) connect(ctx context.Context) error {
 	return c.follow(w, c.rv == "")
 }
 
-// relist lists the client's selection page by page, and records the objects.
 func (c *watchClient) relist(ctx context.Context) error {
 	o := c.spec.options()
 	o.Limit = c.spec.limit
@@ -216,7 +214,7 @@ func (c *watchClient) reach(rv int64) {
 	c.reached.Store(rv)
 }
 
-// follow records events until the watch ends. With initial, the watch begins with events for the existing objects.
+// follow receives events until the watch ends. With initial, the watch begins with events for the existing objects.
 func (c *watchClient) follow(w watch.Interface, initial bool) error {
 	found := watchStep{kind: listed}
 	for e := range w.ResultChan() {
@@ -252,7 +250,6 @@ func (c *watchClient) follow(w watch.Interface, initial bool) error {
 	return nil
 }
 
-// observedOf returns an object in the form that the story records.
 func observedOf(obj runtime.Object) (observed, error) {
 	m, err := meta.Accessor(obj)
 	if err != nil {
@@ -263,7 +260,6 @@ func observedOf(obj runtime.Object) (observed, error) {
 	}, nil
 }
 
-// number parses a resourceVersion. It returns 0 for other texts.
 func number(rv string) int64 {
 	n, err := strconv.ParseInt(strings.TrimSpace(rv), 10, 64)
 	if err != nil {

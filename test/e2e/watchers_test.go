@@ -38,8 +38,8 @@ const (
 var colors = []string{"red", "green", "blue"}
 
 // TestWatchers runs 200 clients that watch larder sync --serve. Meanwhile objects change at random, larder is killed,
-// and the API server, etcd's history and the network are disturbed. The messages to each client are checked against
-// etcd's changes; see checkStory.
+// and the API server, etcd's history and the network are disturbed. checkStory compares the messages to each client
+// with etcd's changes.
 func TestWatchers(t *testing.T) {
 	t.Parallel()
 	lasts := 40 * time.Second
@@ -103,7 +103,6 @@ func TestWatchers(t *testing.T) {
 	}
 }
 
-// freeAddress returns an unused address on loopback.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	l, err := controlplane.Listen()
@@ -117,7 +116,6 @@ func freeAddress(t *testing.T) string {
 	return address
 }
 
-// servedMirror is a larder sync --serve of ConfigMaps behind a network proxy.
 type servedMirror struct {
 	cp      *controlplane.ControlPlane
 	cluster *cluster
@@ -125,7 +123,7 @@ type servedMirror struct {
 	larder  string
 	args    []string
 	dir     string
-	served  string // kubeconfig for larder's served API
+	served  string
 	program *program
 
 	kills  int
@@ -180,7 +178,6 @@ func (m *servedMirror) follows(t *testing.T) (got int64) {
 	return got
 }
 
-// newestRV returns the resourceVersion of a list of ConfigMaps.
 func newestRV(ctx context.Context, config *rest.Config) (int64, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -193,7 +190,6 @@ func newestRV(ctx context.Context, config *rest.Config) (int64, error) {
 	return strconv.ParseInt(list.ResourceVersion, 10, 64)
 }
 
-// listed returns the number of larder's lists.
 func (m *servedMirror) listed(t *testing.T) (n int) {
 	t.Helper()
 	all, err := m.cp.Requests("", m.cluster.since)
@@ -263,7 +259,7 @@ func (m *servedMirror) disturb(t *testing.T, random *rand.Rand) {
 	case 0, 1:
 		kill()
 		m.start(t)
-	case 2: // kill larder while the API server is away
+	case 2: // kills larder while the API server is away
 		set(refusing)
 		kill()
 		m.start(t)
@@ -279,14 +275,14 @@ func (m *servedMirror) disturb(t *testing.T, random *rand.Rand) {
 		set(hanging)
 		wait(3 * time.Second)
 		set(passing)
-	case 6: // compact etcd during larder's watch, which does not affect it
+	case 6: // compacts etcd during larder's watch, which does not affect the watch
 		if at := m.follows(t); at > m.compacted {
 			if err := m.cp.CompactTo(t.Context(), at); err != nil {
 				t.Fatal(err)
 			}
 			m.compacted = at
 		}
-	case 7: // compact etcd while larder has no watch, so that it must list
+	case 7: // compacts etcd while larder has no watch, so that larder must list
 		set(refusing)
 		wait(2 * time.Second)
 		compact()
@@ -302,7 +298,6 @@ func (m *servedMirror) disturb(t *testing.T, random *rand.Rand) {
 	wait(2 * time.Second)
 }
 
-// changer creates, updates and deletes ConfigMaps until its method stop is called.
 type changer struct {
 	client  kubernetes.Interface
 	random  *rand.Rand
@@ -347,7 +342,6 @@ func changedNamespace(i int) string { return "changed-" + strconv.Itoa(i%changed
 
 func changedName(i int) string { return "object-" + strconv.Itoa(i) }
 
-// change creates, updates or deletes an object.
 func (c *changer) change(ctx context.Context) error {
 	i := c.random.IntN(changedKeys)
 	configMaps := c.client.CoreV1().ConfigMaps(changedNamespace(i))
@@ -384,14 +378,12 @@ func (c *changer) stop(t *testing.T) (last int64) {
 	return last
 }
 
-// etcdChanges records all changes of ConfigMaps in etcd.
 type etcdChanges struct {
 	mu      sync.Mutex
-	changes []etcdChange // guarded by mu until await returns
+	changes []etcdChange // mu guards changes until await returns
 	err     error
 }
 
-// recordChanges records etcd's changes until the test ends.
 func recordChanges(t *testing.T, cp *controlplane.ControlPlane) *etcdChanges {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -416,7 +408,7 @@ func recordChanges(t *testing.T, cp *controlplane.ControlPlane) *etcdChanges {
 	return c
 }
 
-// await waits until all changes of etcd up to a revision are recorded.
+// await waits until all changes of etcd up to a revision are collected.
 func (c *etcdChanges) await(t *testing.T, revision int64) {
 	t.Helper()
 	eventually(t, "the changes of etcd", func() string {

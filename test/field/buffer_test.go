@@ -23,14 +23,14 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// buffered is an API server with one pod behind a proxy that buffers. The proxy withholds the events of a watch until
-// the watch ends, and then sends or drops them.
+// buffered is an API server with one pod behind a proxy. The proxy withholds the events of a watch until the watch
+// ends, and then sends or drops them.
 type buffered struct {
 	drops bool
 
 	mu  sync.Mutex
-	rv  int           // guarded by mu
-	log []watch.Event // guarded by mu
+	rv  int // mu guards rv and log
+	log []watch.Event
 }
 
 func (b *buffered) write() {
@@ -77,8 +77,8 @@ func (b *buffered) watch(ctx context.Context, o metav1.ListOptions) (watch.Inter
 }
 
 // TestProxyThatBuffers covers charmed-kubernetes/bundle#172 and kubernetes#11678: a proxy buffers the events of a
-// watch. The test checks that each change reaches the handler within eleven minutes, although the proxy withholds its
-// event.
+// watch. Each change must reach the handler within eleven minutes, although the proxy withholds the event of the
+// change.
 func TestProxyThatBuffers(t *testing.T) {
 	for _, drops := range []bool{false, true} {
 		t.Run(fmt.Sprintf("drops %v", drops), func(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 )
 
 // TestChurn covers opentelemetry-collector-contrib#47337 and kubernetes#102874: memory grows with each object ever
-// created. It checks that the heap does not grow when pods are created and deleted.
+// created. The heap must not grow when pods are created and deleted.
 func TestChurn(t *testing.T) {
 	api := startFake(t)
 	w := NewWorld(t, api)
@@ -32,7 +32,7 @@ func TestChurn(t *testing.T) {
 		w.create(pod("b", fmt.Sprintf("last%d", round), "1", ""))
 		r.saw(fmt.Sprintf("add b/last%d=1", round))
 		w.must(r.File().Flush(w.Context()))
-		api.Compact() // the history of the fake server counts to the heap
+		api.Compact() // the heap includes the history of the fake server
 		r.calls.forget()
 		after = append(after, heap())
 	}
@@ -42,7 +42,6 @@ func TestChurn(t *testing.T) {
 	w.Logf("heap after each round: %d", after)
 }
 
-// inParallel calls do for each number below n from eight goroutines, and returns their errors.
 func inParallel(n int, do func(n int) error) error {
 	var next atomic.Int64
 	errs := make([]error, 8)

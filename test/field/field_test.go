@@ -6,7 +6,6 @@ import (
 	"github.com/larder-dev/larder/internal/fakeapi"
 )
 
-// fake adapts the fake API server to the interface Server of the trials.
 type fake struct{ *fakeapi.Server }
 
 func (f fake) LoseHistory(*testing.T) { f.Compact() }
@@ -21,14 +20,12 @@ func startFake(t *testing.T) fake {
 	return f
 }
 
-// TestReports runs the trials of reports about informers.
 func TestReports(t *testing.T) {
 	for report, try := range Reports() {
 		t.Run(report, func(t *testing.T) { try(NewWorld(t, startFake(t))) })
 	}
 }
 
-// TestReportsOfServers runs the trials that repeat bug reports about caching API servers.
 func TestReportsOfServers(t *testing.T) {
 	for report, try := range ReportsOfServers() {
 		t.Run(report, func(t *testing.T) { try(NewWorld(t, startFake(t))) })

@@ -8,8 +8,8 @@ import (
 	"github.com/larder-dev/larder/internal/fakeapi"
 )
 
-// TestResourceIsGone covers rancher#35054. It checks that an informer survives the deletion of its
-// CustomResourceDefinition, and delivers the missed changes when the definition exists again.
+// TestResourceIsGone covers rancher#35054: an informer must survive the deletion of its CustomResourceDefinition, and
+// deliver the missed changes when the definition exists again.
 func TestResourceIsGone(t *testing.T) {
 	api := startFake(t)
 	w := NewWorld(t, api)

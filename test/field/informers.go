@@ -19,8 +19,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// Reports returns the trials that repeat bug reports about informers, by the name of the report. docs/field-reports.md
-// describes the reports.
+// Reports returns the trials of bug reports about informers, by the name of the report. docs/field-reports.md describes
+// the reports.
 func Reports() map[string]func(*World) {
 	return map[string]func(*World){
 		"opentelemetry-collector-contrib#48986": addressMissingInDelete,
@@ -311,7 +311,7 @@ func deletionIsLost(w *World) {
 	w.delete("a", "x")
 	w.create(pod("a", "y", "1", ""))
 	r.saw("add a/y=1")
-	// An audit waits until the watch has reached the resourceVersion of the audit's list. Changes advance it sooner
+	// An audit waits until the watch has reached the resourceVersion of the audit's list. Changes advance the watch sooner
 	// than a bookmark.
 	for n := 2; n < 100 && !r.calls.has("delete a/x=1"); n++ {
 		w.update(pod("a", "y", strconv.Itoa(n), ""))
@@ -325,7 +325,7 @@ func goroutinesOfEndedWatches(w *World) {
 	w.create(pod("a", "x", "1", ""))
 	r := w.start(nil)
 	before := 0
-	// The next watch has a time-out of one second, so the server ends it.
+	// The next watch has a timeout of one second, so the server ends it.
 	w.proxy.set(changes{ask: func(query url.Values) { query.Set("timeoutSeconds", "1") }})
 	for n := range 4 {
 		watches := len(w.proxy.asked())

@@ -13,7 +13,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// http2 returns an unstarted HTTP/2 server on the listener. It forwards requests to the trial's proxy.
+// http2 returns an HTTP/2 server that is not started. The server forwards requests to the trial's proxy.
 func (w *World) http2(listener net.Listener) *httptest.Server {
 	front := httptest.NewUnstartedServer(w.proxy.Config.Handler)
 	_ = front.Listener.Close()
@@ -21,7 +21,6 @@ func (w *World) http2(listener net.Listener) *httptest.Server {
 	return front
 }
 
-// listen listens on a loopback address.
 func (w *World) listen(address string) net.Listener {
 	w.Helper()
 	listener, err := net.Listen("tcp", address)

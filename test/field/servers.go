@@ -17,8 +17,7 @@ import (
 
 const asTable = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 
-// served serves the store of a running informer by Larder's API. The returned function get sends a request with the
-// given Accept header.
+// served serves the store of a running informer by Larder's API. get sends a request with the given Accept header.
 func (r *run) served() (get func(method, accept, path string, body io.Reader) *http.Response) {
 	r.w.Helper()
 	h, err := serve.New(serve.Store(r.File()), serve.Options{})
@@ -49,7 +48,6 @@ func (r *run) served() (get func(method, accept, path string, body io.Reader) *h
 
 func withHistory(o *informer.Options) { o.History = 1 << 20 }
 
-// list decodes a list, and returns its resourceVersion, its continue token and the names of its objects.
 func list(t *World, resp *http.Response) (rv, next string, names []string) {
 	t.Helper()
 	var l struct {
@@ -67,7 +65,7 @@ func list(t *World, resp *http.Response) (rv, next string, names []string) {
 	return l.Metadata.ResourceVersion, l.Metadata.Continue, names
 }
 
-// ReportsOfServers returns the trials that repeat bug reports about caching API servers, by the name of the report.
+// ReportsOfServers returns the trials of bug reports about caching API servers, by the name of the report.
 func ReportsOfServers() map[string]func(*World) {
 	return map[string]func(*World){
 		"kubectl#628":   watchAnswersAtOnce,
@@ -190,7 +188,7 @@ func watchOfTables(w *World) {
 			w.Errorf("%d columns: %s", columns, lines.Bytes())
 		}
 	}
-	// kube-apiserver writes a pod twice when it deletes it.
+	// kube-apiserver writes a pod twice to delete it.
 	if seen["ADDED"] != 2 || seen["MODIFIED"] == 0 || seen["DELETED"] != 1 || seen["BOOKMARK"] == 0 {
 		w.Errorf("events: %v", seen)
 	}
@@ -217,7 +215,7 @@ func agesInTables(w *World) {
 	w.eventually(func() bool { return age() != first }, func() string { return "the age stays at " + first })
 }
 
-// pagesOfAChangingList repeats this defect: a paginated list lacks or repeats objects during concurrent changes.
+// pagesOfAChangingList repeats this defect: a list in pages lacks or repeats objects during concurrent changes.
 func pagesOfAChangingList(w *World) {
 	for n := range 40 {
 		w.create(pod("a", fmt.Sprintf("x%02d", n), "1", ""))

@@ -42,23 +42,22 @@ type proxy struct {
 	*httptest.Server
 
 	mu      sync.Mutex
-	changes changes  // guarded by mu
-	watched []string // guarded by mu: resourceVersion of each requested watch
-	queries []string // guarded by mu: the encoded query of each request
+	changes changes  // mu guards the fields below
+	watched []string // resourceVersion of each requested watch
+	queries []string // the encoded query of each request
 }
 
-// changes holds the functions with which the proxy modifies requests and answers. A nil function modifies nothing.
+// changes are the functions with which the proxy modifies requests and answers. A nil function modifies nothing.
 type changes struct {
-	event func(e event) []event     // returns the events to send in place of e
-	list  func(list map[string]any) // modifies a list
-	cut   func(body []byte) []byte  // truncates the body of a list, under the old Content-Length
-	ask   func(query url.Values)    // modifies a query
-	away  bool                      // closes each connection without an answer
+	event func(e event) []event // returns the events to send in place of e
+	list  func(list map[string]any)
+	cut   func(body []byte) []byte // truncates the body of a list, under the old Content-Length
+	ask   func(query url.Values)
+	away  bool // closes each connection without an answer
 	// refuse may answer a request in the server's place. It returns true if it has answered.
 	refuse func(w http.ResponseWriter, r *http.Request) bool
 }
 
-// set replaces the functions with which the proxy modifies requests and answers.
 func (p *proxy) set(c changes) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -71,13 +70,12 @@ func (p *proxy) current() changes {
 	return p.changes
 }
 
-// event is one event of a watch, as JSON.
 type event struct {
 	Type   string         `json:"type"`
 	Object map[string]any `json:"object"`
 }
 
-// newProxy returns an unstarted proxy to the server of config, with config's credentials.
+// newProxy returns a proxy, not started, to the server of config, with config's credentials.
 func newProxy(config *rest.Config) (*proxy, error) {
 	transport, err := rest.TransportFor(config)
 	if err != nil {
@@ -114,7 +112,6 @@ func newProxy(config *rest.Config) (*proxy, error) {
 	return p, nil
 }
 
-// note records the query of a request for later checks.
 func (p *proxy) note(query url.Values) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -178,25 +175,21 @@ func (p *proxy) change(r *http.Response) error {
 	return nil
 }
 
-// asked returns the resourceVersion of each watch that was requested so far.
 func (p *proxy) asked() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.watched)
 }
 
-// all returns the query of each request so far.
 func (p *proxy) all() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.queries)
 }
 
-// Server is an API server for the trials.
 type Server interface {
-	// Config returns an administrator's client configuration.
 	Config() *rest.Config
-	// LoseHistory drops the server's watch history: it answers watches from older resourceVersions with 410.
+	// LoseHistory drops the server's watch history: the server then answers watches from older resourceVersions with 410.
 	LoseHistory(t *testing.T)
 }
 
@@ -229,7 +222,6 @@ func NewWorld(t *testing.T, server Server) *World {
 	return w
 }
 
-// direct returns a client configuration that bypasses the proxy.
 func (w *World) direct() *rest.Config {
 	config := rest.CopyConfig(w.server.Config())
 	config.QPS = -1
@@ -243,13 +235,12 @@ func (w *World) must(err error) {
 	}
 }
 
-// These annotations stand for a pod's IP address and container. Create writes them in a single request.
+// These annotations stand for a pod's IP address and container, so that a single request can write them.
 const (
 	annotationIP        = "field.larder.dev/ip"
 	annotationContainer = "field.larder.dev/container"
 )
 
-// pod returns a pod whose annotations hold ip and container.
 func pod(namespace, name, ip, container string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Annotations: map[string]string{
@@ -258,7 +249,6 @@ func pod(namespace, name, ip, container string) *corev1.Pod {
 	}
 }
 
-// clean deletes all pods of all namespaces.
 func (w *World) clean() {
 	now := int64(0)
 	ctx := context.Background()
@@ -272,7 +262,6 @@ func (w *World) clean() {
 	}
 }
 
-// create creates a pod, and its namespace if that is missing.
 func (w *World) create(p *corev1.Pod) {
 	w.Helper()
 	w.must(w.created(p))
@@ -293,7 +282,6 @@ func (w *World) created(p *corev1.Pod) error {
 	return err
 }
 
-// update writes the annotations of a pod.
 func (w *World) update(p *corev1.Pod) {
 	w.Helper()
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": p.Annotations}})
@@ -308,13 +296,11 @@ func (w *World) delete(namespace, name string) {
 	w.must(w.deleted(namespace, name))
 }
 
-// deleted deletes a pod. It returns the error instead of failing the test.
 func (w *World) deleted(namespace, name string) error {
 	now := int64(0)
 	return w.client.CoreV1().Pods(namespace).Delete(w.Context(), name, metav1.DeleteOptions{GracePeriodSeconds: &now})
 }
 
-// run is a running informer of a trial, with its store and a handler that records its calls.
 type run struct {
 	*informer.Informer
 	w     *World
@@ -322,10 +308,10 @@ type run struct {
 	stop  func()
 }
 
-// calls records the calls of an event handler, in order.
+// calls is an event handler that keeps a list of its calls, in order.
 type calls struct {
 	mu  sync.Mutex
-	got []string // guarded by mu
+	got []string // mu guards got
 }
 
 func (c *calls) note(what string, obj any) {
@@ -363,8 +349,8 @@ func (c *calls) all() []string {
 	return slices.Clone(c.got)
 }
 
-// start starts an informer of all pods on the store file, and waits for its sync. edit may change its options. The
-// method stop of the result ends the informer.
+// start starts an informer of all pods on the store file, and waits for its sync. edit may change the informer's
+// options. The method stop of the result ends the informer.
 func (w *World) start(edit func(*informer.Options)) *run {
 	w.Helper()
 	st, err := store.Open(w.path, store.Options{})
@@ -412,7 +398,6 @@ func (w *World) startOn(st *store.Store, config *rest.Config, namespace string, 
 	return r
 }
 
-// annotation returns an annotation of a pod as index values: one value, or none if it is missing.
 func annotation(obj any, key string) []string {
 	if value, ok := obj.(*corev1.Pod).Annotations[key]; ok {
 		return []string{value}
@@ -420,7 +405,6 @@ func annotation(obj any, key string) []string {
 	return nil
 }
 
-// found returns the sorted keys of the objects with a value in an index.
 func (r *run) found(index, value string) []string {
 	keys, err := r.GetIndexer().IndexKeys(index, value)
 	if err != nil {
@@ -430,7 +414,6 @@ func (r *run) found(index, value string) []string {
 	return keys
 }
 
-// saw waits until the handler has recorded a call with this description.
 func (r *run) saw(line string) {
 	r.w.Helper()
 	r.w.eventually(func() bool { return r.calls.has(line) }, func() string {
@@ -438,7 +421,6 @@ func (r *run) saw(line string) {
 	})
 }
 
-// eventually polls done until it is true, and fails after a minute.
 func (w *World) eventually(done func() bool, what func() string) {
 	w.Helper()
 	for deadline := time.Now().Add(time.Minute); !done(); time.Sleep(2 * time.Millisecond) {

@@ -20,13 +20,12 @@ import (
 const cacheCommand = "-buildcache"
 
 // buildCache implements GOCACHEPROG, the build cache protocol of the go command. A mutant's inputs come from the
-// ordinary cache. Its outputs, some 60 MB, go to a directory of its own, which is removed afterwards: hundreds of
-// mutants would fill the ordinary cache. "go doc cmd/go/internal/cacheprog" describes the protocol.
+// ordinary cache. The mutant's outputs, some 60 MB, go to a separate directory, which is removed afterwards: hundreds
+// of mutants would fill the ordinary cache. "go doc cmd/go/internal/cacheprog" describes the protocol.
 type buildCache struct {
 	ordinary, own string
 }
 
-// cacheRequest and cacheResponse are the protocol's messages.
 type cacheRequest struct {
 	ID       int64
 	Command  string
@@ -46,7 +45,6 @@ type cacheResponse struct {
 	DiskPath      string     `json:",omitempty"`
 }
 
-// ordinaryCache returns the directory of the go command's default build cache.
 func ordinaryCache(ctx context.Context) (string, error) {
 	out, err := exec.CommandContext(ctx, "go", "env", "GOCACHE").Output()
 	if err != nil {
@@ -55,7 +53,7 @@ func ordinaryCache(ctx context.Context) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// serve answers the go command's cache requests until it closes its end.
+// serve answers the go command's cache requests until the go command closes its end.
 func (c buildCache) serve(in io.Reader, out io.Writer) error {
 	requests, responses := json.NewDecoder(bufio.NewReader(in)), json.NewEncoder(out)
 	if err := responses.Encode(cacheResponse{KnownCommands: []string{"get", "put", "close"}}); err != nil {

@@ -22,6 +22,6 @@
 // # A new mutant
 //
 // Add it to the list of its package (store_commit.go, informer.go, …). Take the smallest change that breaks the
-// promise, and a test that uses the exported API. Both then outlive a rewrite, and only the old and new text are
-// adapted. A mutant that survives needs a new test. A fault without an observable effect is no mutant.
+// promise, and a test that uses the exported API: then a rewrite changes only the old and new text of the mutant. A
+// mutant that survives needs a new test. A fault without an observable effect is no mutant.
 package main

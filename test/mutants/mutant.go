@@ -17,9 +17,9 @@ type mutant struct {
 	name string
 	// breaks states, in a sentence, the promise that the fault breaks.
 	breaks string
-	// file is the file that the fault changes, relative to the root of the repository.
+	// file is relative to the root of the repository.
 	file string
-	// old is the text that the fault replaces, which must occur exactly once in the file. new replaces it.
+	// old is the text that the fault replaces by new. It must occur exactly once in the file.
 	old, new string
 	// test is the name of the top-level test that must fail because of the fault.
 	test string
@@ -27,7 +27,6 @@ type mutant struct {
 	dir string
 }
 
-// all returns the mutants of all packages.
 func all() []mutant {
 	return slices.Concat(
 		auditMutants,

@@ -10,7 +10,7 @@ import (
 
 const root = "../.."
 
-// TestMutantsHaveNotRotted checks that each fault can still be inserted into the code, and that the test for it exists.
+// TestMutantsHaveNotRotted checks that each fault can still be inserted into the code, and that its test exists.
 func TestMutantsHaveNotRotted(t *testing.T) {
 	names, tests := map[string]bool{}, map[string]map[string]bool{}
 	for _, m := range all() {
@@ -36,7 +36,6 @@ func TestMutantsHaveNotRotted(t *testing.T) {
 
 var testFunc = regexp.MustCompile(`(?m)^func (Test\w+)\(t \*testing\.T\)`)
 
-// testsIn returns the names of a package's tests.
 func testsIn(t *testing.T, dir string) map[string]bool {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root, dir, "*_test.go"))
@@ -56,7 +55,7 @@ func testsIn(t *testing.T, dir string) map[string]bool {
 	return tests
 }
 
-// TestApply checks that a fault cannot be inserted unless its old text occurs exactly once and the result is valid Go.
+// TestApply checks that a fault can be inserted only if its old text occurs exactly once and the result is valid Go.
 func TestApply(t *testing.T) {
 	dir := t.TempDir()
 	text := "package p\n\nfunc f() int { return 1 }\n\nfunc g() int { return 2 }\n\nfunc h() int { return 2 }\n"

@@ -14,7 +14,6 @@ import (
 	"time"
 )
 
-// outcome is the result of the test for one fault.
 type outcome string
 
 const (
@@ -25,11 +24,10 @@ const (
 	rotted   outcome = "ROTTED"
 )
 
-// runner inserts faults into the code and runs the tests that must fail.
 type runner struct {
 	root, tmp string
 	// self is the path of this program, which go starts as its build cache (GOCACHEPROG). ordinary is the build cache
-	// directory from which it reads.
+	// directory from which the program reads.
 	self, ordinary string
 	parallel       int
 	timeout        time.Duration // timeout of one test
@@ -55,7 +53,6 @@ func (r *runner) baseline(ctx context.Context, ms []mutant) error {
 	return errors.Join(bad...)
 }
 
-// passes returns an error unless all of the tests in dir pass.
 func (r *runner) passes(ctx context.Context, dir string, tests []string) error {
 	t, err := r.newTrial("baseline", dir)
 	if err != nil {
@@ -75,7 +72,7 @@ func (r *runner) passes(ctx context.Context, dir string, tests []string) error {
 	return errors.Join(bad...)
 }
 
-// run inserts each fault and runs its test. It returns the number of faults that no test detected.
+// run inserts each fault and runs the fault's test. It returns the number of faults that no test detected.
 func (r *runner) run(ctx context.Context, ms []mutant) (left int) {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
@@ -107,7 +104,7 @@ func (r *runner) run(ctx context.Context, ms []mutant) (left int) {
 	return left
 }
 
-// try compiles the code with one fault and runs its test. says is a message that explains the outcome.
+// try compiles the code with one fault and runs the fault's test. says is a message that explains the outcome.
 func (r *runner) try(ctx context.Context, name string, m mutant) (is outcome, says string) {
 	changed, err := m.apply(r.root)
 	if err != nil {
@@ -145,7 +142,6 @@ func (r *runner) try(ctx context.Context, name string, m mutant) (is outcome, sa
 	return caught, failures[0]
 }
 
-// executable returns the path of this program.
 func executable() (string, error) {
 	self, err := os.Executable()
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 // trial compiles and runs the tests of one package, with or without a fault in a file.
 type trial struct {
 	runner *runner
-	// dir is the package's directory, relative to the root of the repository. tmp holds all files of this trial.
+	// dir is the package's directory, relative to the root of the repository. tmp has all files of the trial.
 	dir, tmp string
 	changed  string // configuration for go test -overlay; "" without a change
 }
@@ -27,10 +27,8 @@ func (r *runner) newTrial(name, dir string) (*trial, error) {
 	return t, os.Mkdir(t.tmp, 0o700)
 }
 
-// end removes the trial's files.
 func (t *trial) end() { _ = os.RemoveAll(t.tmp) }
 
-// overlay makes the compiler read text in place of a file.
 func (t *trial) overlay(file string, text []byte) error {
 	with := filepath.Join(t.tmp, filepath.Base(file))
 	data, err := json.Marshal(map[string]map[string]string{"Replace": {file: with}})
@@ -44,7 +42,6 @@ func (t *trial) overlay(file string, text []byte) error {
 // binary returns the path of the test binary, under the name that go test would choose.
 func (t *trial) binary() string { return filepath.Join(t.tmp, filepath.Base(t.dir)+".test") }
 
-// compile builds the test binary, and returns the compiler's output.
 func (t *trial) compile(ctx context.Context) (out string, err error) {
 	mod, pkg := module(t.runner.root, t.dir)
 	args := []string{"-C", filepath.Join(t.runner.root, mod), "test", "-c", "-vet=off", "-ldflags=-s -w", "-o", t.binary()}
@@ -70,8 +67,8 @@ func (t *trial) run(ctx context.Context, match string, timeout time.Duration, fl
 	args := slices.Concat([]string{"-test.run", match, "-test.failfast", "-test.timeout", timeout.String()}, flags)
 	cmd := exec.CommandContext(ctx, t.binary(), args...)
 	cmd.Dir = filepath.Join(t.runner.root, t.dir)
-	// Rapid must not write a failure file beside the tests. WaitDelay is for children of a killed test that hold its
-	// output.
+	// Rapid must not write a failure file beside the tests. WaitDelay is for children of a killed test that hold the
+	// test's output.
 	cmd.Env = append(os.Environ(), "TMPDIR="+files, "RAPID_NOFAILFILE=1")
 	cmd.WaitDelay = time.Second
 	data, err := cmd.CombinedOutput()
@@ -81,7 +78,6 @@ func (t *trial) run(ctx context.Context, match string, timeout time.Duration, fl
 // failed matches the last line of a failed top-level test.
 var failed = regexp.MustCompile(`(?m)^--- FAIL: (\S+) .*$`)
 
-// failuresOf returns the failed tests, each with its first message.
 func failuresOf(out string) (failures []string) {
 	ends := failed.FindAllStringSubmatchIndex(out, -1)
 	for i, at := range ends {
@@ -94,7 +90,6 @@ func failuresOf(out string) (failures []string) {
 	return failures
 }
 
-// firstMessage returns the first test message or panic in a test's output.
 func firstMessage(out string) string {
 	for line := range strings.Lines(out) {
 		line = strings.TrimSpace(line)
@@ -105,7 +100,6 @@ func firstMessage(out string) string {
 	return ""
 }
 
-// tail returns the last 30 lines of an output.
 func tail(out string) string {
 	lines := strings.Split(strings.TrimSpace(out), "\n")
 	return strings.Join(lines[max(0, len(lines)-30):], "\n")

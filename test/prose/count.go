@@ -23,21 +23,20 @@ var phrases = regexp.MustCompile(`(?i)\b(?:` + strings.Join([]string{
 	`(?:is|are|was|were|be|been) told\b`, `tells? of\b`, `lets? go\b`, `brought about`, `goes by\b`, `heeds?\b`,
 }, "|") + `)|, else\b|(?:^|[.:;] )Else\b`)
 
-// quoted matches code and program output inside a sentence, which is not counted.
+// quoted matches code and program output inside a sentence. They are not counted.
 var quoted = regexp.MustCompile("`[^`]*`|\"[^\"]*\"")
 
 // replaced are directories whose prose is not counted, because their code will soon be replaced.
 var replaced = []string{"store/history", "store/internal/changelog"}
 
-// skipped are directories that hold no prose of this project.
+// skipped are directories without prose of this project.
 var skipped = []string{"testdata", "node_modules", "vendor", "dist", "bin"}
 
-// hit is one occurrence of a counted phrase.
 type hit struct {
 	file   string
 	line   int
 	phrase string
-	text   string // the whole line
+	text   string
 }
 
 // part is the counted prose: the comments of one package, or one document.
@@ -47,11 +46,10 @@ type part struct {
 	hits  []hit
 }
 
-// rate returns the number of hits in 1,000 words.
 func (p *part) rate() float64 { return 1000 * float64(len(p.hits)) / float64(max(p.words, 1)) }
 
-// count reads the Go files and documents below root, and returns their parts by name. The comments of a package and
-// of its tests are one part; each document is another one. CHANGELOG.md is not counted: its entries are records.
+// count reads the Go files and documents below root, and returns their parts by name. The comments of a package and of
+// its tests are one part; each document is a part. CHANGELOG.md is not counted: its entries are not rewritten.
 func count(root string) ([]*part, error) {
 	parts := map[string]*part{}
 	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
@@ -103,7 +101,6 @@ func count(root string) ([]*part, error) {
 	return sorted, err
 }
 
-// line is a line of prose in a file.
 type line struct {
 	number int
 	text   string
@@ -139,7 +136,6 @@ func readParagraphs(file string) ([][]line, error) {
 	return commentParagraphs(file)
 }
 
-// documentParagraphs returns the paragraphs of a Markdown file without code blocks and tables.
 func documentParagraphs(file string) ([][]line, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -186,7 +182,6 @@ func commentParagraphs(file string) ([][]line, error) {
 	return all, nil
 }
 
-// directive matches comments that tools read.
 var directive = regexp.MustCompile(`^//(?:[a-z]+:|nolint|line |export |extern )`)
 
 func commentLines(fset *token.FileSet, group *ast.CommentGroup) []line {

@@ -32,7 +32,7 @@ func main() {
 	}
 }
 
-// report prints each part with a hit, worst first, with its lines, and the rate of all parts.
+// report prints each part with a hit and the part's lines, worst first, and the rate of all parts.
 func report(w io.Writer, parts []*part) error {
 	worst := slices.Clone(parts)
 	slices.SortStableFunc(worst, func(a, b *part) int { return cmp.Compare(len(b.hits), len(a.hits)) })
@@ -56,7 +56,6 @@ func report(w io.Writer, parts []*part) error {
 
 func (h hit) String() string { return fmt.Sprintf("%s:%d: %q: %s", h.file, h.line, h.phrase, h.text) }
 
-// sum returns the counts of all packages and documents as one.
 func sum(parts []*part) *part {
 	whole := &part{name: "all"}
 	for _, p := range parts {

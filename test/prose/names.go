@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// declared holds the names of one directory's Go code, tests included.
+// declared has the names of one directory's Go code, including tests.
 type declared struct {
 	dir   string
 	names map[string]bool
@@ -22,7 +22,6 @@ type declared struct {
 	files  []*ast.File
 }
 
-// typeNames holds the fields and methods of a type.
 type typeNames struct {
 	members map[string]bool
 	// embedded are the embedded types, as Name or package.Name.
@@ -34,12 +33,11 @@ type typeNames struct {
 // placeholders are package names in comments that stand for any package, or for a package of the reader's program.
 var placeholders = []string{"pkg", "package", "directory", "clientset", "externalversions"}
 
-// index holds the declared names of all packages in the repository.
 type index struct {
 	fset *token.FileSet
 	dirs []*declared
-	// packages holds the directories by package name; external the names of other imported packages and of the types that
-	// the code takes from them.
+	// packages has the directories by package name. external has the names of other imported packages, and of the types
+	// that the code takes from them.
 	packages map[string][]*declared
 	external map[string]bool
 }
@@ -81,7 +79,6 @@ func readIndex(root string) (*index, error) {
 	return x, err
 }
 
-// versionSuffix matches the last element of import paths such as k8s.io/klog/v2, which is no package name.
 var versionSuffix = regexp.MustCompile(`^v\d+$`)
 
 func (x *index) readImports(f *ast.File) {
@@ -175,7 +172,7 @@ func (t *typeNames) addFields(fields *ast.FieldList) {
 	}
 }
 
-// receiver returns the name of a receiver's or an embedded field's type, with its package if it is of another one.
+// receiver returns the name of a receiver's or an embedded field's type. A type of another package is qualified.
 func receiver(e ast.Expr) string {
 	switch x := e.(type) {
 	case *ast.StarExpr:
@@ -192,8 +189,7 @@ func receiver(e ast.Expr) string {
 	return "?"
 }
 
-// has reports whether the type name of p has the member, declared or promoted. The second result says whether the type
-// is known at all.
+// has reports whether the type name of p has the member, declared or promoted. known is false if p has no such type.
 func (x *index) has(p *declared, name, member string) (has, known bool) {
 	t := p.types[name]
 	if t == nil {
@@ -225,7 +221,6 @@ func (x *index) has(p *declared, name, member string) (has, known bool) {
 // reference matches package.Name, Type.Member, and package.Type.Member.
 var reference = regexp.MustCompile(`(?:^|[^\w./-])(?:([a-z]\w*)\.)?([A-Z]\w*)(?:\.([A-Za-z]\w*))?\b`)
 
-// link matches a link of a doc comment.
 var link = regexp.MustCompile(`(?:^|[ (])\[\*?([A-Z]\w*[a-z]\w*)\](?:[ ,.;)]|$)`)
 
 // program matches quoted text, which may be the output of a program.
@@ -254,7 +249,6 @@ func goneNames(root string) ([]string, error) {
 	return all, nil
 }
 
-// gone returns the names in a comment of p that are not declared.
 func (x *index) gone(p *declared, text string) []string {
 	var all []string
 	for _, m := range link.FindAllStringSubmatch(text, -1) {
@@ -277,8 +271,8 @@ func (x *index) gone(p *declared, text string) []string {
 	return all
 }
 
-// resolves reports whether Type.Member exists, in p or in any other package. The names of other modules' types count as
-// existing, with any member, as do file names.
+// resolves reports whether Type.Member exists, in p or in any other package. Names of other modules' types, with any
+// member, and file names count as existing.
 func (x *index) resolves(p *declared, name, member string) bool {
 	if has, known := x.has(p, name, member); known {
 		return has
@@ -295,7 +289,6 @@ func (x *index) resolves(p *declared, name, member string) bool {
 	return false
 }
 
-// hasField reports whether a type of p has a field or method of this name.
 func (p *declared) hasField(name string) bool {
 	for _, t := range p.types {
 		if t.members[name] {
@@ -305,8 +298,8 @@ func (p *declared) hasField(name string) bool {
 	return false
 }
 
-// qualified reports whether package.Name, and its member if there is one, exists. Other modules' packages and local
-// variables have any name.
+// qualified reports whether package.Name, and its member if there is one, exists. Any name counts as existing in
+// packages of other modules and in local variables.
 func (x *index) qualified(p *declared, qualifier, name, member string) bool {
 	if x.external[qualifier] || slices.Contains(placeholders, qualifier) {
 		return true
@@ -322,7 +315,7 @@ func (x *index) qualified(p *declared, qualifier, name, member string) bool {
 			return true
 		}
 	}
-	// A variable with the name of a package, such as store.
+	// A variable may have the name of a package, such as store.
 	return x.resolvesVariable(p, qualifier, name)
 }
 

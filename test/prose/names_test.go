@@ -19,7 +19,6 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestGoneNames checks which names of a comment are reported.
 func TestGoneNames(t *testing.T) {
 	root := t.TempDir()
 	for name, text := range map[string]string{

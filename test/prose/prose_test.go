@@ -10,10 +10,8 @@ import (
 	"testing"
 )
 
-// repository is the root of the repository, seen from this directory.
 const repository = "../.."
 
-// TestProse checks the bounds of main.go for the whole repository.
 func TestProse(t *testing.T) {
 	parts, err := count(repository)
 	if err != nil {
@@ -53,7 +51,6 @@ func overBounds(parts []*part) []string {
 	return faults
 }
 
-// TestOverBounds checks each bound at its limit and above it.
 func TestOverBounds(t *testing.T) {
 	hits := func(n int) []hit { return make([]hit, n) }
 	for _, test := range []struct {
@@ -73,8 +70,8 @@ func TestOverBounds(t *testing.T) {
 	}
 }
 
-// TestCount checks which text of a file is counted: a phrase over two lines is; code, quotations, tables, directives
-// and the expected output of an example are not.
+// TestCount checks which text of a file is counted. A phrase over two lines is counted; code, quotations, tables,
+// directives and the expected output of an example are not.
 func TestCount(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{

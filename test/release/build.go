@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// root is the root of the checkout, relative to this directory. make runs the command here.
+// root is the root of the checkout, relative to the directory in which make runs the command.
 const root = "../.."
 
 // maxProgram is the maximum size of the program in bytes, on any platform. Of its 49 MiB, 3 are minio-go, oras-go and

@@ -8,7 +8,6 @@ import (
 	"testing"
 )
 
-// file is a file in a module's zip archive. It implements zip.File.
 type file struct{ name, from string }
 
 func (f file) Path() string                 { return f.name }
@@ -22,7 +21,6 @@ func write(t *testing.T, name string, data []byte) {
 	}
 }
 
-// runGo runs the go command in dir and returns its standard output.
 func runGo(t *testing.T, dir string, env []string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command("go", args...)

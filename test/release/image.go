@@ -23,13 +23,12 @@ import (
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
 
-// imageFor names a program file and its platform, for which an image is built.
 type imageFor struct{ platform, program string }
 
 // refName is the image's name in the archive, for docker load and ctr images import.
 const refName = "larder:latest"
 
-// writeImage writes an OCI archive with an image per platform, and returns the digest of their index.
+// writeImage writes an OCI archive with an image per platform, and returns the digest of the image index.
 func writeImage(file string, images []imageFor) (v1.Hash, error) {
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, i := range images {
@@ -115,14 +114,13 @@ func rootCertificates() []byte {
 	return out.Bytes()
 }
 
-// imageFile is a file in a layer of the image or in the archive.
 type imageFile struct {
 	name string
 	mode int64
 	data []byte
 }
 
-// tarOf returns a tar archive of the files and their parent directories. Owner 0 and no timestamps make it
+// tarOf returns a tar archive of the files and their parent directories. Owner 0 and no timestamps make the archive
 // reproducible.
 func tarOf(files []imageFile) ([]byte, error) {
 	var out bytes.Buffer
@@ -154,7 +152,6 @@ func tarOf(files []imageFile) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// writeArchive writes an image index and its images in the OCI layout, as one tar file.
 func writeArchive(file string, index v1.ImageIndex) (err error) {
 	dir, err := os.MkdirTemp("", "larder-image")
 	if err != nil {

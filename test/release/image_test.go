@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/partial"
 )
 
-// TestImage checks that equal programs give byte-equal images and archives. The image holds the program and the root
-// certificates, and does not run as root.
+// TestImage checks that equal programs give byte-equal images and archives. The image must have the program and the
+// root certificates, and must not run as root.
 func TestImage(t *testing.T) {
 	var archives [][]byte
 	for range 2 {

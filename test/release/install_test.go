@@ -74,7 +74,7 @@ func TestInstall(t *testing.T) {
 	}
 }
 
-// publish adds a module to a local module proxy, with the files of the checkout in dir. edit may change the copy of its
+// publish adds a module to a local module proxy, with the files of the checkout in dir. edit may change the copy of
 // go.mod.
 func publish(t *testing.T, proxy, path, dir string, edit func(mod string)) {
 	t.Helper()

@@ -36,7 +36,6 @@ func main() {
 	}
 }
 
-// release builds all artifacts into dir, and creates dir.
 func release(dir string, platforms, imagePlatforms []string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

@@ -17,9 +17,10 @@ const (
 )
 
 // tagModules tags both modules of the checkout in dir: the root, then the adapter. The adapter's tag is on a new commit
-// whose go.mod requires the tagged root. The replace line stays, since it counts in the checkout only.
+// whose go.mod requires the tagged root. The replace line of that go.mod stays, because only the checkout uses it.
 //
-// Nothing is pushed: out gets the command for it. A dirty checkout or an existing tag is an error before any change.
+// Nothing is pushed: out gets the command for the push. A dirty checkout or an existing tag is an error before any
+// change.
 func tagModules(dir, version string, out io.Writer) error {
 	if semver.Canonical(version) != version {
 		return fmt.Errorf("%q is no version such as v0.1.0", version)
@@ -50,7 +51,6 @@ func tagModules(dir, version string, out io.Writer) error {
 	return err
 }
 
-// git runs git in dir and returns its standard output.
 func git(dir string, args ...string) (string, error) {
 	cmd := exec.Command("git", append([]string{"-C", dir}, args...)...)
 	var failure strings.Builder

@@ -70,7 +70,6 @@ func TestTagModulesRefuses(t *testing.T) {
 	}
 }
 
-// checkout returns a git repository with one commit: the go.mod files of both modules.
 func checkout(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()

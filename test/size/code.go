@@ -17,30 +17,27 @@ import (
 	"strings"
 )
 
-// code holds the type-checked packages of the library without tests, for the current platform.
+// code has the type-checked packages of the library without tests, for the current platform.
 type code struct {
 	root  string
 	fset  *token.FileSet
 	info  *types.Info
 	funcs map[string]*function // by name, in the form of Step.Function
-	paths []string             // import paths of the packages
+	paths []string
 	// values maps a struct field to the functions that the code assigns to that field.
 	values map[*types.Var][]*types.Func
 }
 
-// function is a function or method with a body.
 type function struct {
-	obj  *types.Func
-	file string // relative to the repository's root
-	// first and last are the line numbers at which the function begins and ends.
+	obj         *types.Func
+	file        string // relative to the repository's root
 	first, last int
-	// uses holds the objects (functions, fields, types) that the function's body mentions, closures included.
+	// uses has the objects (functions, fields, types) that the function's body mentions, including closures.
 	uses map[types.Object]bool
 	// locks are the mutexes that the function locks itself, as pkg.Type.field, sorted.
 	locks []string
 }
 
-// walked are the packages whose functions an event or a restart may pass.
 var walked = []string{"./informer", "./snapshot", "./metrics"}
 
 // readCode type-checks the walked packages and their dependencies in the module. It reads other packages from the build
@@ -190,7 +187,7 @@ func deref(t types.Type) types.Type {
 	return types.Unalias(t)
 }
 
-// noteValue records which functions a composite literal or an assignment stores in a struct field.
+// noteValue notes which functions a composite literal or an assignment stores in a struct field.
 func (c *code) noteValue(n ast.Node) bool {
 	switch x := n.(type) {
 	case *ast.KeyValueExpr:
@@ -290,8 +287,8 @@ func (c *code) touches(f *function, field string) bool {
 	return false
 }
 
-// handsOver reports whether control passes from one function to another by a struct field: both mention the field, or
-// the second one is stored in it.
+// handsOver reports whether control passes from one function to another by a struct field: both functions mention the
+// field, or the code stores the second function in the field.
 func (c *code) handsOver(from, to *function, field string) bool {
 	if !c.touches(from, field) {
 		return false
@@ -304,7 +301,6 @@ func (c *code) handsOver(from, to *function, field string) bool {
 	return c.touches(to, field)
 }
 
-// isField reports whether v is the struct field named pkg.Type.field.
 func (c *code) isField(v *types.Var, field string) bool {
 	parts := strings.Split(field, ".")
 	if len(parts) != 3 || v.Name() != parts[2] || v.Pkg() == nil || v.Pkg().Name() != parts[0] {
@@ -326,7 +322,6 @@ func (c *code) isField(v *types.Var, field string) bool {
 	return false
 }
 
-// faults returns the differences between a function list of docs/architecture.md and the code.
 func (c *code) faults(w *Walk) []string {
 	var all []string
 	for _, s := range w.Steps {
@@ -344,7 +339,6 @@ func (c *code) faults(w *Walk) []string {
 	return all
 }
 
-// fault describes a false statement in a row of a function list, or returns "".
 func (c *code) fault(s Step) string {
 	f := c.funcs[s.Function]
 	if f == nil {
@@ -361,7 +355,7 @@ func (c *code) fault(s Step) string {
 	}
 	from := c.funcs[s.From]
 	switch {
-	case from == nil: // the row of the function from reports that
+	case from == nil: // fault reports a missing function for its own row
 	case s.Returns && !f.reaches(from):
 		return fmt.Sprintf("it does not call %s any more", s.From)
 	case s.Via != "" && !c.handsOver(from, f, s.Via):

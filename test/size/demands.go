@@ -21,16 +21,16 @@ const (
 	maxEventLocks       = 9
 )
 
-// walkDemand holds the goals for one function list of docs/architecture.md.
+// walkDemand has the goals for one function list of docs/architecture.md.
 type walkDemand struct{ functions, files, moves, returns, locks int }
 
 var walkDemands = []walkDemand{
-	{functions: 45, files: 20, moves: 14, returns: 3, locks: maxEventLocks}, // for an event on its way to the handler
-	{functions: 30, files: 14, moves: 10, returns: 3},                       // for an event on its way to the file
-	{functions: 60, files: 30, moves: 20, returns: 8},                       // for a restart
+	{functions: 45, files: 20, moves: 14, returns: 3, locks: maxEventLocks}, // an event on its way to the handler
+	{functions: 30, files: 14, moves: 10, returns: 3},                       // an event on its way to the file
+	{functions: 60, files: 30, moves: 20, returns: 8},                       // a restart
 }
 
-// kind is a category of declarations that should be rare. Its declarations are named directory.Name.
+// kind is a category of declarations that should be rare, named directory.Name.
 type kind struct {
 	name  string
 	most  int
@@ -77,11 +77,10 @@ var objectTypes = []string{
 	"store/internal/resident.State", "store/internal/resident.row", "store/internal/resident.item",
 }
 
-// notObjects are types whose fields look like those of a stored object, but which hold an object as another program
-// describes it.
+// notObjects are types that look like a stored object by their fields, but hold an object as another program describes
+// it.
 var notObjects = []string{"internal/source.Logged", "internal/source.change", "snapshot/diff.Change"}
 
-// printDemands prints the figures of the library beside their goals.
 func printDemands(w io.Writer, packages []*goPackage, walks []*Walk) {
 	fmt.Fprint(w, "now\tdemanded\t\t  the house\n")
 	row := func(now string, bad bool, demanded, what string) {
@@ -160,7 +159,6 @@ func (w *Walk) moves() (moves, returns int) {
 	return moves, returns
 }
 
-// typeNamed returns the type of that name, or a zero goType if there is none.
 func typeNamed(packages []*goPackage, name string) goType {
 	for _, p := range packages {
 		for _, t := range p.types {

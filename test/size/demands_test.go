@@ -32,7 +32,6 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// declared reports whether a package declares the type, function or method directory.Name.
 func declared(packages []*goPackage, name string) bool {
 	return slices.ContainsFunc(packages, func(p *goPackage) bool {
 		below, found := strings.CutPrefix(name, p.dir+".")
@@ -40,7 +39,6 @@ func declared(packages []*goPackage, name string) bool {
 	})
 }
 
-// TestMoves checks the count of moves between packages for a function list through three packages.
 func TestMoves(t *testing.T) {
 	w := &Walk{}
 	for _, file := range []string{"a/1.go", "a/2.go", "b/1.go", "a/1.go", "a/b/1.go", "b/1.go", "b/2.go"} {

@@ -4,9 +4,9 @@
 //	make size
 //	go run ./test/size -house > docs/img/architecture-house.d2
 //
-// It counts all lines of Go files other than tests, and of files that a package embeds: comments, empty lines and
-// generated code included. An import reaches the public packages, and the packages of the module that they import,
-// internal ones included. The goals are questions for a reviewer. They do not affect the exit status.
+// The command counts all lines of Go files other than tests, and of files that a package embeds, including comments,
+// empty lines and generated code. An import reaches the public packages, and the packages of the module that they
+// import, internal ones included. The goals are questions for a reviewer. They do not affect the exit status.
 //
 // The tests check docs/architecture.md: its function lists (see Walk) against the code and against call stacks of a
 // real event and a real restart, and its picture against the packages.

@@ -57,8 +57,8 @@ var captions = map[string]string{
 	"seed":                       "a first state from elsewhere",
 }
 
-// drawn reports whether the picture contains a package: the command, or a package of the library, internal ones of the
-// library included.
+// drawn reports whether the picture contains a package: the command, or a package of the library, including the
+// library's internal packages.
 func (p *goPackage) drawn() bool { return p.dir == "cmd/larder" || p.library() && p.name != "main" }
 
 // drawHouse returns the packages and their imports as text for d2, a drawing program. A package that is not drawn
@@ -68,7 +68,7 @@ func drawHouse(packages []*goPackage) string {
 	for _, p := range packages {
 		byDir[p.dir] = p
 	}
-	all := map[string][]string{} // the imports of each drawn package
+	all := map[string][]string{}
 	for _, p := range packages {
 		if p.drawn() {
 			all[p.dir] = drawnImports(p, byDir, map[string]bool{})

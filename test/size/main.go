@@ -91,7 +91,6 @@ func findRoot() (string, error) {
 	}
 }
 
-// printLines prints the lines of each group of packages with its limit, then the lines of each package.
 func printLines(w io.Writer, packages []*goPackage) {
 	fmt.Fprint(w, "lines\tlimit\tfiles\t\t\n")
 	for _, g := range groups {
@@ -129,7 +128,6 @@ func printNames(w io.Writer, packages []*goPackage) {
 	}
 }
 
-// limited formats n, with a question mark if it exceeds a limit other than 0.
 func limited(n, limit int) string {
 	if limit > 0 && n > limit {
 		return strconv.Itoa(n) + " ?"

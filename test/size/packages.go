@@ -16,7 +16,6 @@ import (
 
 const modulePath = "github.com/larder-dev/larder"
 
-// group is a set of packages with a common limit of lines.
 type group struct {
 	name  string
 	limit int // in lines; 0 for no limit
@@ -45,26 +44,25 @@ func below(dir, top string) bool { return dir == top || strings.HasPrefix(dir, t
 
 // goPackage is the code of one directory, for all platforms, without tests.
 type goPackage struct {
-	dir   string // relative to the repository's root, with slashes
-	name  string
-	lines int // embedded files included
-	// importLines counts the lines of import declarations.
+	dir         string // relative to the repository's root, with slashes
+	name        string
+	lines       int // including embedded files
 	importLines int
 	files       map[string]*ast.File // by file name
 	fset        *token.FileSet
-	// imports are the imported packages of the module, as directories.
+	// imports are the directories of the imported packages of the module.
 	imports []string
 	// forTests is true if only tests and bench import the package.
 	forTests bool
 	// reached is true if users can import the package, or if a package that they can import depends on it.
 	reached bool
 	types   []goType
-	// declared are its functions, types and methods; a method is Type.Method.
+	// declared are the package's functions, types and methods; a method is Type.Method.
 	declared []string
-	// looksLikeObject are its struct types with a key and content, as directory.Name.
+	// looksLikeObject are the package's struct types with a key and content, as directory.Name.
 	looksLikeObject []string
-	// options counts its struct types named Options. backoffs counts its literals of wait.Backoff and its types of that
-	// name.
+	// options counts the struct types named Options. backoffs counts the types named Backoff and the literals of
+	// wait.Backoff.
 	options, backoffs int
 	// exported counts the package's exported names, members the exported methods and fields of its exported types.
 	exported, members int
@@ -72,7 +70,7 @@ type goPackage struct {
 
 // goType is a type with its own methods and fields. An embedded type counts as one field.
 type goType struct {
-	name            string // with the package's directory
+	name            string // including the package's directory
 	methods, fields int
 }
 
@@ -81,12 +79,10 @@ func (p *goPackage) library() bool { return isLibrary(p.dir) }
 // inside reports whether the package belongs to the command line or to the module's internal tree.
 func (p *goPackage) inside() bool { return below(p.dir, "cmd") || below(p.dir, "internal") }
 
-// public reports whether users can import the package.
 func (p *goPackage) public() bool {
 	return p.library() && p.name != "main" && !strings.Contains("/"+p.dir+"/", "/internal/")
 }
 
-// readPackages returns the packages in the directories that are counted.
 func readPackages(root string) ([]*goPackage, error) {
 	var all []*goPackage
 	for _, tree := range trees {
@@ -177,7 +173,6 @@ func readPackage(root, path string) (*goPackage, error) {
 	return p, nil
 }
 
-// countAssets adds the lines of the files that the package embeds.
 func (p *goPackage) countAssets(dir string) error {
 	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -189,7 +184,6 @@ func (p *goPackage) countAssets(dir string) error {
 	})
 }
 
-// count fills in the figures of a package that come from its syntax trees.
 func (p *goPackage) count() {
 	types := map[string]*goType{}
 	typeOf := func(name string) *goType {
@@ -328,7 +322,6 @@ func looksLikeObject(fields *ast.FieldList) bool {
 	return identity && content
 }
 
-// nameOf returns the name of a type, without package and pointer.
 func nameOf(t ast.Expr) string {
 	switch x := t.(type) {
 	case *ast.StarExpr:
@@ -341,7 +334,6 @@ func nameOf(t ast.Expr) string {
 	return ""
 }
 
-// receiverName returns the name of a method's receiver type, or "" for a function.
 func receiverName(d *ast.FuncDecl) string {
 	if d.Recv == nil || len(d.Recv.List) == 0 {
 		return ""
@@ -363,7 +355,6 @@ func receiverName(d *ast.FuncDecl) string {
 	}
 }
 
-// largest returns the n types with the most methods and fields.
 func largest(packages []*goPackage, n int) []goType {
 	var all []goType
 	for _, p := range packages {

@@ -11,7 +11,6 @@ import (
 	"testing"
 )
 
-// TestSize checks the figures of a small generated module: lines, types and names.
 func TestSize(t *testing.T) {
 	root := t.TempDir()
 	write := func(name, text string) {
@@ -83,10 +82,9 @@ func F() {}
 	}
 }
 
-// inPicture matches the name of a type or function in the text of a picture.
 var inPicture = regexp.MustCompile(`\b(?:codec|fifo|informer|reflector|store)\.[A-Za-z.]+\b`)
 
-// TestPictures checks that the picture of the packages shows today's imports, that the other pictures name existing
+// TestPictures checks that the picture of the packages shows the current imports, that the other pictures name existing
 // types and functions, and that each SVG is rendered from its text.
 func TestPictures(t *testing.T) {
 	root, _ := pageOf(t)
@@ -127,7 +125,6 @@ func TestPictures(t *testing.T) {
 	}
 }
 
-// gitHash returns the hash that git hash-object prints.
 func gitHash(text []byte) [sha1.Size]byte {
 	return sha1.Sum(append(fmt.Appendf(nil, "blob %d\x00", len(text)), text...))
 }

@@ -14,8 +14,8 @@ import (
 )
 
 // TestStacks checks that the function lists of docs/architecture.md omit no function. It sends an event through an
-// informer, restarts the informer, and records the call stack at each call to disk, network or user code. From the
-// first listed function on, each function of a stack must be in the list, in the same order.
+// informer, restarts the informer, and notes the call stack at each call to disk, network or user code. From the first
+// listed function on, each function of a stack must be in the list, in the order of the list.
 func TestStacks(t *testing.T) {
 	root, walks := pageOf(t)
 	c, err := readCode(root)
@@ -66,7 +66,7 @@ func compare(t *testing.T, seen map[string][]string, w *Walk, names ...string) {
 		row := 0
 		for i, f := range stack[at:] {
 			if slices.Contains(stack[at:at+i], f) {
-				continue // skip a closure of f that a later function called
+				continue // skips a closure of f that a later function called
 			}
 			n := slices.IndexFunc(w.Steps[row:], func(s Step) bool { return s.Function == f })
 			if n < 0 {
@@ -79,15 +79,15 @@ func compare(t *testing.T, seen map[string][]string, w *Walk, names ...string) {
 	}
 }
 
-// stacks records one call stack per name, outermost function first. Only the first call of a name counts.
+// stacks has one call stack per name, outermost function first. Only the first call of a name counts.
 type stacks struct {
 	code *code
 
 	mu   sync.Mutex
-	seen map[string][]string // guarded by mu; nil before recording starts
+	seen map[string][]string // mu guards seen, which is nil before the first call of record
 }
 
-// record clears the stacks and begins a new recording.
+// record clears the stacks and makes note keep new stacks.
 func (s *stacks) record() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,7 +103,7 @@ func (s *stacks) take() map[string][]string {
 // givenToLarder are library functions that only call functions of the environment.
 var givenToLarder = []string{"store.commitHook", "requests.ListWatch"}
 
-// note records the library functions on the current call stack under a name.
+// note notes the library functions on the current call stack under a name.
 func (s *stacks) note(name string) {
 	pcs := make([]uintptr, 256)
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(1, pcs)])

@@ -14,12 +14,11 @@ const architecture = "docs/architecture.md"
 // Walk lists the functions that an event or a restart passes: the tables under one heading of docs/architecture.md,
 // with one row per function.
 type Walk struct {
-	// Name is the heading above the function list.
 	Name  string
 	Steps []Step
-	// Stated holds the totals that the page states in the sentence above the tables.
+	// Stated has the totals that the page states in the sentence above the tables.
 	Stated struct{ Functions, Files, Locks int }
-	// StatedAt is the line number of that sentence, or 0 if it is missing.
+	// StatedAt is the line number of the sentence with the totals, or 0 if the sentence is missing.
 	StatedAt int
 }
 
@@ -28,17 +27,16 @@ type Step struct {
 	Line int
 	// Function is pkg.Func or pkg.Type.Method, where pkg is the last element of the package's path.
 	Function string
-	// File is the path of its file, relative to the repository's root.
-	File string
-	// From is the function that reaches this one: the previous row's by default, or X if the row says "from X". It is
+	File     string
+	// From is the function that reaches Function: the previous row's by default, or X if the row says "from X". It is
 	// empty in the first row, and for a function that the user's program calls.
 	From string
-	// Returns means the opposite direction: this function calls From and continues with its result ("calls X").
+	// Returns is true if Function calls From, and continues with the result of From ("calls X").
 	Returns bool
-	// Via is the field pkg.Type.field in which From passes its result on ("through X"). It is empty if From calls this
-	// function.
+	// Via is the field pkg.Type.field in which From passes its result on ("through X"). It is empty if From calls
+	// Function.
 	Via string
-	// Locks are the mutexes that the function itself takes, each as pkg.Type.field.
+	// Locks are the mutexes that Function takes itself, as pkg.Type.field.
 	Locks []string
 }
 
@@ -51,7 +49,6 @@ var (
 	quoted  = regexp.MustCompile("`([^`]+)`")
 )
 
-// readWalks parses the function lists of docs/architecture.md.
 func readWalks(path string) ([]*Walk, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -90,7 +87,6 @@ func readWalks(path string) ([]*Walk, error) {
 	return walks, nil
 }
 
-// add parses a table row and appends it to the function list.
 func (w *Walk) add(line int, cells []string) error {
 	names := make([][]string, len(cells))
 	for i, cell := range cells {
@@ -128,15 +124,12 @@ func (w *Walk) add(line int, cells []string) error {
 	return nil
 }
 
-// functions returns the distinct functions in the list.
 func (w *Walk) functions() []string {
 	return w.each(func(s Step) []string { return []string{s.Function} })
 }
 
-// files returns the distinct files in the list.
 func (w *Walk) files() []string { return w.each(func(s Step) []string { return []string{s.File} }) }
 
-// locks returns the distinct mutexes in the list.
 func (w *Walk) locks() []string { return w.each(func(s Step) []string { return s.Locks }) }
 
 func (w *Walk) each(of func(Step) []string) []string {
@@ -148,7 +141,8 @@ func (w *Walk) each(of func(Step) []string) []string {
 	return slices.Compact(all)
 }
 
-// complete returns the page with files, locks and totals from the code. It leaves the column "reached" to a person.
+// complete returns the page with files, locks and totals from the code. It does not change the column "reached", which
+// people write.
 func (c *code) complete(text string, walks []*Walk) string {
 	lines := strings.Split(text, "\n")
 	for _, w := range walks {

@@ -69,7 +69,7 @@ func breakSteps(t *testing.T, c *code, w *Walk) {
 }
 
 // passesOut reports whether a step's function touches fifo.Queue.out. The fault "through another field" puts that field
-// into a row, where it must be wrong, so it does not apply to these steps.
+// into a row, where it must be wrong, so the fault does not apply to these steps.
 func passesOut(s *Step) bool { return s.From == "fifo.Queue.Push" || s.From == "informer.sink.Event" }
 
 func pageOf(t *testing.T) (root string, walks []*Walk) {

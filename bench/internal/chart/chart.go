@@ -1,7 +1,7 @@
 // Package chart is the common style of pictures in the documentation: size, font and legend.
 //
-// GitHub shows a picture of this width without scaling, and a phone at half of it, still readable. The background is
-// white; a browser that prefers dark pages inverts it. Text uses the reader's sans-serif font.
+// GitHub shows a picture of this width without scaling, and a phone shows it at half the width, still readable. The
+// background is white; a browser that prefers dark pages inverts the picture. Text uses the reader's sans-serif font.
 package chart
 
 import (
@@ -19,14 +19,11 @@ import (
 )
 
 const (
-	// Width of every picture.
 	Width = 560 * vg.Length(1)
-	// FontSize of all text but titles.
-	FontSize = 12 * vg.Length(1)
-	// TitleSize is the font size of titles.
+	// FontSize is the size of all text except titles.
+	FontSize  = 12 * vg.Length(1)
 	TitleSize = 14 * vg.Length(1)
 
-	// legendLine is the height of a line of a legend.
 	legendLine = 24 * vg.Length(1)
 )
 
@@ -39,7 +36,6 @@ func sans(size vg.Length) font.Font {
 	return font.Font{Typeface: "Liberation", Variant: "Sans", Size: size}
 }
 
-// New returns a plot in the common style, without axis labels.
 func New() *plot.Plot {
 	p := plot.New()
 	p.Title.TextStyle.Font = sans(TitleSize)
@@ -50,23 +46,21 @@ func New() *plot.Plot {
 	return p
 }
 
-// Text returns the style of left-aligned text that begins at a point.
 func Text(size vg.Length) text.Style {
 	return text.Style{Color: color.Black, Handler: plot.DefaultTextHandler, Font: sans(size)}
 }
 
-// Item is one entry of a legend.
 type Item struct {
 	Name  string
 	Color color.Color
 }
 
-// LegendHeight returns the height of a legend with a margin at both sides of a picture.
+// LegendHeight returns the height of a legend in a picture with the margin on both sides.
 func LegendHeight(items []Item, margin vg.Length) vg.Length {
 	return layOut(Width-2*margin, items, func(Item, vg.Point) {})
 }
 
-// Legend draws the items side by side into c, from its upper left corner, in as many lines as needed.
+// Legend draws the items side by side into c, from the upper left corner of c, in as many lines as needed.
 func Legend(c draw.Canvas, items []Item) {
 	layOut(c.Max.X-c.Min.X, items, func(item Item, at vg.Point) {
 		at = at.Add(vg.Point{X: c.Min.X, Y: c.Max.Y})
@@ -76,10 +70,10 @@ func Legend(c draw.Canvas, items []Item) {
 	})
 }
 
-// legendMark is the width of a glyph with its space.
 const legendMark = 16
 
-// layOut calls place with the position of each item, from the upper left corner of a legend, and returns its height.
+// layOut calls place with the position of each item, from the upper left corner of a legend. It returns the height of
+// the legend.
 func layOut(width vg.Length, items []Item, place func(Item, vg.Point)) vg.Length {
 	const gap = 16
 	at := vg.Point{Y: -legendLine / 2}
@@ -94,13 +88,12 @@ func layOut(width vg.Length, items []Item, place func(Item, vg.Point)) vg.Length
 	return legendLine/2 - at.Y
 }
 
-// svgTag matches the opening <svg> tag of a picture file.
 var svgTag = regexp.MustCompile(`<svg\b[^>]*>`)
 
-// dark is a CSS rule in each picture: if the reader's browser prefers dark pages, it inverts brightness and keeps hues.
+// dark is a CSS rule in each picture: if the reader's browser prefers dark pages, the rule inverts brightness and keeps
+// hues.
 const dark = `<style>@media (prefers-color-scheme: dark) { svg { filter: invert(.9) hue-rotate(180deg) } }</style>`
 
-// Write draws a picture of this height into an SVG file.
 func Write(path string, height vg.Length, paint func(draw.Canvas) error) error {
 	canvas := vgsvg.New(Width, height)
 	c := draw.New(canvas)

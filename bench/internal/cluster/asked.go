@@ -6,10 +6,8 @@ import (
 	"github.com/larder-dev/larder/bench/internal/load"
 )
 
-// Asked counts the requests that an API server received for objects of one kind.
 type Asked struct {
-	// Lists counts each page of a list, also of metadata-only lists, and each watch that begins with a list
-	// (WatchList).
+	// Lists counts each page of a list, including metadata-only lists, and each watch that begins with a list (WatchList).
 	Lists int
 	// Probes counts LIST requests that read at most one object: by its name, or with a limit of 1.
 	Probes int
@@ -17,7 +15,7 @@ type Asked struct {
 	Total int
 }
 
-// Asked implements Cluster. Lists and Probes come from the audit log, which has parameters of requests, and Total from
+// Lists and Probes of a real server come from the audit log, which has the parameters of requests, and Total from
 // apiserver_request_total.
 func (r *real) Asked(ctx context.Context, kind load.Kind) (a Asked, err error) {
 	from := r.mark
@@ -42,7 +40,6 @@ func (r *real) Asked(ctx context.Context, kind load.Kind) (a Asked, err error) {
 	return a, err
 }
 
-// Asked implements Cluster.
 func (e embedded) Asked(_ context.Context, kind load.Kind) (Asked, error) {
 	n := e.Counts(kind.GVR)
 	e.ResetCounts()

@@ -19,10 +19,9 @@ import (
 // benchmark case makes about one change for each object.
 const minHistory = 10_000
 
-// embedded adapts the fake API server, which runs in this process, to the interface Cluster.
 type embedded struct{ *fakeapi.Server }
 
-// StartEmbedded starts an embedded server on a free loopback port, for n objects.
+// StartEmbedded starts an embedded server on a free loopback port. The server keeps enough history for n objects.
 func StartEmbedded(n int) (Cluster, error) {
 	e := embedded{fakeapi.New(fakeapi.Options{
 		History: 2*n + minHistory,
@@ -30,7 +29,8 @@ func StartEmbedded(n int) (Cluster, error) {
 			GroupVersionResource: load.KindOf("widgets").GVR, Kind: "Widget", Singular: "widget", Namespaced: true,
 		}},
 	})}
-	// A real server creates a ConfigMap of its own in kube-system. So does this one: informers see it on both servers.
+	// A real server creates this ConfigMap in kube-system. The embedded server has it too, so that informers see the same
+	// objects on both servers.
 	foreign := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 		Namespace: metav1.NamespaceSystem, Name: "extension-apiserver-authentication",
 	}}
@@ -75,7 +75,7 @@ func (e embedded) Load(ctx context.Context, kind load.Kind, n int) error {
 	return nil
 }
 
-// Change implements Cluster. It also writes the current time into the objects, as the annotation load.MadeAnnotation.
+// Change also writes the current time into the objects, as the annotation load.MadeAnnotation.
 func (e embedded) Change(ctx context.Context, kind load.Kind, numbers []int, revision int) error {
 	for _, i := range numbers {
 		if err := ctx.Err(); err != nil {

@@ -14,8 +14,8 @@ const (
 )
 
 // Quiesce makes the API server collect garbage and waits until its processor use is low. Otherwise a measurement would
-// include the garbage of the previous one: a collection with 100,000 pods takes seconds, and the Go runtime starts one
-// every two minutes.
+// include the garbage of the previous measurement: a garbage collection with 100,000 pods takes seconds, and the Go
+// runtime starts one every two minutes.
 func Quiesce(ctx context.Context, c Cluster) error {
 	if err := c.Collect(ctx); err != nil {
 		return err

@@ -7,8 +7,8 @@ import (
 	"github.com/larder-dev/larder/bench/internal/cluster"
 )
 
-// TestQuiesceCollectsGarbage checks that Quiesce runs a garbage collection in the embedded server, so
-// that the next case does not share the processor with it.
+// TestQuiesceCollectsGarbage checks that Quiesce runs a garbage collection in the embedded server, so that the
+// collection does not take processor time from the next case.
 func TestQuiesceCollectsGarbage(t *testing.T) {
 	c, err := cluster.StartEmbedded(1)
 	if err != nil {

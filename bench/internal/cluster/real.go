@@ -19,7 +19,6 @@ import (
 	"github.com/larder-dev/larder/test/e2e/controlplane"
 )
 
-// writers is the number of concurrent write requests when objects are created or changed.
 const writers = 32
 
 type real struct {
@@ -28,11 +27,11 @@ type real struct {
 	version string
 
 	mark   int64 // end of the audit log at the previous call of Asked
-	listed int   // the server's counter of LIST requests at that time
+	listed int   // the server's counter of LIST requests at the previous call of Asked
 }
 
-// StartReal starts kube-apiserver and etcd with data and logs in dir. It builds them if they are missing. args are
-// further flags of kube-apiserver.
+// StartReal starts kube-apiserver and etcd with data and logs in dir. It builds missing programs. args are further
+// flags of kube-apiserver.
 func StartReal(ctx context.Context, dir string, args ...string) (Cluster, error) {
 	cp, err := controlplane.Start(ctx, controlplane.Options{Dir: dir, Args: args})
 	if err != nil {
@@ -106,7 +105,6 @@ func (r *real) Change(ctx context.Context, kind load.Kind, numbers []int, revisi
 	return change(ctx, numbers[last])
 }
 
-// inParallel calls do for every number, and returns the first error.
 func inParallel(ctx context.Context, numbers []int, do func(ctx context.Context, i int) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(writers)

@@ -20,8 +20,8 @@ import (
 // agent is a simulated informer. It runs until ctx ends, and calls level whenever its state equals the server's.
 type agent func(ctx context.Context, level func())
 
-// client is a kind of agent, such as client-go's reflector. prepare is called at the time when an agent last ran, or,
-// for agents that never ran, when their seed snapshot is taken.
+// client is a kind of agent, such as client-go's reflector. prepare is called at the time when an agent last ran. For
+// agents that never ran, it is called when their seed snapshot is taken.
 type client struct {
 	Name    string
 	prepare func(s *server) agent
@@ -35,7 +35,6 @@ var (
 	clientGoGet = client{"client-go, LIST", func(s *server) agent { return newClientGo(s, true) }}
 )
 
-// newClientGo returns an agent that runs client-go's reflector.
 func newClientGo(s *server, list bool) agent {
 	return func(ctx context.Context, level func()) {
 		l := link{s: s, watching: level}
@@ -62,8 +61,8 @@ func (f forgetful) Replace([]any, string) error {
 	return nil
 }
 
-// newLarder returns an agent with Larder's reflector. Its stored state is the server's current one, or empty if it
-// starts for the first time. spread is the value of Options.RelistSpread.
+// newLarder returns an agent with Larder's reflector. The agent's stored state is the server's current state, or empty
+// if the agent starts for the first time. spread is the value of Options.RelistSpread.
 func newLarder(s *server, spread time.Duration) agent {
 	held := sink{}
 	if !s.sc.first {
@@ -72,13 +71,12 @@ func newLarder(s *server, spread time.Duration) agent {
 	return runLarder(s, held, reflector.Options{RelistSpread: spread})
 }
 
-// newSeeded returns an agent that runs Larder's reflector without stored state. Its seed is a snapshot of the server's
-// current state.
+// newSeeded returns an agent that runs Larder's reflector without stored state. The agent's seed is a snapshot of the
+// server's current state.
 func newSeeded(s *server) agent {
 	return runLarder(s, sink{}, reflector.Options{Seed: s.seed(s.now())})
 }
 
-// runLarder returns an agent that runs Larder's reflector with these options.
 func runLarder(s *server, held sink, o reflector.Options) agent {
 	return func(ctx context.Context, level func()) {
 		l := link{s: s, watching: func() {}}
@@ -100,7 +98,7 @@ func runLarder(s *server, held sink, o reflector.Options) agent {
 				return open(ctx, after)
 			}
 		}
-		_ = reflector.New(l, held, o).Run(ctx) // Run ends when ctx ends
+		_ = reflector.New(l, held, o).Run(ctx)
 	}
 }
 
@@ -119,8 +117,8 @@ func (s *server) checkpoint() reflector.Checkpoint {
 	return cp
 }
 
-// seed returns a function for reflector.Options.Seed. The seed is a snapshot of the server's state at that time. It
-// stands for a download from a CDN: it answers at once, without a request to the server.
+// seed returns a function for reflector.Options.Seed. The seed is a snapshot of the server's state at that time, as
+// from a CDN: the function answers at once, without a request to the server.
 func (s *server) seed(at time.Duration) func(context.Context, time.Time) (*seed.Seed, error) {
 	kind := &entry.UndecodedKind{Type: reflect.TypeFor[*metav1.PartialObjectMetadata]()}
 	return func(context.Context, time.Time) (*seed.Seed, error) {
@@ -139,7 +137,7 @@ func (s *server) seed(at time.Duration) func(context.Context, time.Time) (*seed.
 	}
 }
 
-// sink is a reflector.Sink that discards objects. It only keeps the checkpoint that a restarted agent resumes from.
+// sink is a reflector.Sink that discards objects. It keeps only the checkpoint from which a restarted agent resumes.
 type sink struct {
 	cp    reflector.Checkpoint
 	level func()

@@ -12,11 +12,11 @@ type cost struct {
 	seats int64
 }
 
-// Costs of lists of 100,000 pods, measured on a kube-apiserver v1.36.3; of a measured range they are the lower end.
-// docs/benchmarks.md has later figures: 10.3 s for a WatchList and 3.15 s for a LIST. With those, the simulated
-// WatchList would take 2.7 times as long, and the LIST half as long.
+// Costs of lists of 100,000 pods, measured on a kube-apiserver v1.36.3. If a range was measured, the cost is its lower
+// end. docs/benchmarks.md has later figures: 10.3 s for a WatchList and 3.15 s for a LIST. With those figures, the
+// simulated WatchList would take 2.7 times as long, and the LIST half as long.
 var (
-	// watchListCost is the cost of client-go's default list, a WatchList. It sends 308 MB, since watches are not
+	// watchListCost is the cost of client-go's default list, a WatchList. It sends 308 MB, because watches are not
 	// compressed, and uses 3.8 to 9 s of processor time.
 	watchListCost = cost{cpu: 3800 * time.Millisecond, bytes: 308e6, seats: cachedSeats}
 	// listCost is the cost of client-go's list without WatchListClient: one compressed answer to a LIST request.
@@ -30,7 +30,7 @@ var (
 const eventBytes = 3080
 
 const (
-	// pageCPU (per page) and objectCPU (per object) fit the processor time of two measured paginated lists: 3.1 s with
+	// pageCPU (per page) and objectCPU (per object) fit the processor time of two measured lists in pages: 3.1 s with
 	// pages of 2,000 objects, 8.6 s with pages of 500.
 	pageCPU   = 36700 * time.Microsecond
 	objectCPU = 12670 * time.Nanosecond
@@ -38,7 +38,8 @@ const (
 	pagedBytes = 118
 )
 
-// pageCost returns the server's cost of a page of n objects. The first page of a list is read from the watch cache.
+// pageCost returns the server's cost of a page of n objects. The server reads the first page of a list from the watch
+// cache.
 func pageCost(n int, first bool) cost {
 	c := cost{cpu: pageCPU + time.Duration(n)*objectCPU, bytes: float64(n) * pagedBytes, seats: pageSeats}
 	if first {
@@ -50,17 +51,17 @@ func pageCost(n int, first bool) cost {
 // Limits of a kube-apiserver v1.36 with default flags, for the service account of a DaemonSet (k8s.io/apiserver
 // v0.36.3: pkg/apis/flowcontrol/bootstrap, pkg/util/flowcontrol/request/list_work_estimator.go, apf_controller.go).
 const (
-	// allSeats is the number of seats of the priority level workload-low: 100 of 245 shares of a server's 600 seats.
-	// Seats borrowed from idle levels are not modelled.
+	// allSeats is the number of seats of the priority level workload-low: 100 of 245 shares of a server's 600 seats. Seats
+	// borrowed from idle levels are not modelled.
 	allSeats = 245
-	// cachedSeats is the maximum number of seats for a request to the watch cache: a list without pages, or a watch
-	// that begins with a list.
+	// cachedSeats is the maximum number of seats for a request to the watch cache: a list without pages, or a watch that
+	// begins with a list.
 	cachedSeats = 10
-	// pageSeats is the maximum number of seats for one request, 15 % of allSeats. A list's second and later pages are
-	// read from etcd, and need this maximum from 6 MB.
+	// pageSeats is the maximum number of seats for one request, 15 % of allSeats. A list's second and later pages are read
+	// from etcd, and need this maximum from 6 MB.
 	pageSeats = 37
-	// queueLength is the number of requests of one account that may wait: 6 queues of 50. queueWait, the longest wait,
-	// is a quarter of a request's 60 seconds.
+	// queueLength is the number of requests of one account that may wait: 6 queues of 50. queueWait, the longest wait, is
+	// a quarter of a request's 60 seconds.
 	queueLength = 300
 	queueWait   = 15 * time.Second
 	// handlerTime is the server's timeout of a request that is not a watch.
@@ -68,14 +69,13 @@ const (
 )
 
 const (
-	// serverCores is the number of the server's cores.
 	serverCores = 8
 	// rvRate is the growth of the resourceVersion by other writes to the cluster, per second.
 	rvRate = 100
 	// changeEvery is the time between two changes of watched objects. Changes are rare, because they cost the same for all
 	// agents.
 	changeEvery = 10 * time.Second
-	// downTime is how long the server does not answer. startTime is how long it then refuses requests, because its
+	// downTime is how long the server does not answer. startTime is how long the server then refuses requests, because its
 	// storage initializes.
 	downTime  = 20 * time.Second
 	startTime = 5 * time.Second

@@ -8,23 +8,22 @@ import (
 	"time"
 )
 
-// processor shares its cores among jobs, as a kernel does among threads: a job gets one core at most, and all get the
-// same share.
+// processor shares its cores among jobs, as a kernel does among threads: a job gets one core at most, and all jobs get
+// the same share.
 //
 // virtual is the processor time of a job that exists from the beginning. A job ends when virtual reaches a value that
-// is fixed at its start.
+// is fixed at the job's start.
 type processor struct {
 	cores float64
 
-	mu      sync.Mutex // guards the fields below
+	mu      sync.Mutex // mu guards the fields below
 	jobs    []*job     // ordered by the time of their ends
-	virtual float64    // processor time of a job since the beginning, in seconds
+	virtual float64    // processor time of a job that exists from the beginning, in seconds
 	used    float64    // total processor time, in seconds of all cores
 	at      time.Time  // time of the last update of virtual and used
 	timer   *time.Timer
 }
 
-// job is the processor work of one simulated request.
 type job struct {
 	end  float64
 	done chan struct{}
@@ -34,7 +33,7 @@ func newProcessor(cores int) *processor {
 	return &processor{cores: float64(cores), at: time.Now()}
 }
 
-// work waits until it has received this much processor time, or returns the error of ctx.
+// work waits until the caller has received this much processor time, or returns the error of ctx.
 func (p *processor) work(ctx context.Context, cpu time.Duration) error {
 	j := &job{done: make(chan struct{})}
 	p.update(func() {
@@ -51,7 +50,6 @@ func (p *processor) work(ctx context.Context, cpu time.Duration) error {
 	}
 }
 
-// usage returns the processor time of all jobs so far, in seconds summed over all cores.
 func (p *processor) usage() (seconds float64) {
 	p.update(func() { seconds = p.used })
 	return seconds
@@ -67,7 +65,7 @@ func (p *processor) update(do func()) {
 	p.at = now
 	p.virtual += passed * p.rateLocked()
 	p.used += passed * min(float64(len(p.jobs)), p.cores)
-	// A job with less than a microsecond left is finished: that is a rounding error of the timer.
+	// A job with less than a microsecond left is finished: the rest is a rounding error of the timer.
 	for len(p.jobs) > 0 && p.jobs[0].end <= p.virtual+1e-6 {
 		close(p.jobs[0].done)
 		p.jobs = p.jobs[1:]
@@ -82,5 +80,4 @@ func (p *processor) update(do func()) {
 	}
 }
 
-// rateLocked returns the share of a core that each job gets.
 func (p *processor) rateLocked() float64 { return min(1, p.cores/float64(max(len(p.jobs), 1))) }

@@ -10,11 +10,11 @@ import (
 )
 
 // fairness is the API server's priority and fairness for one account: a number of seats, and a queue in order of
-// arrival. A request is refused if the queue is full, or if it has waited too long in it.
+// arrival. A request is refused if the queue is full, or if the request has waited too long.
 type fairness struct {
 	seats *semaphore.Weighted
 
-	mu      sync.Mutex // guards the fields below
+	mu      sync.Mutex // mu guards the fields below
 	queued  int
 	dropped dropped
 }
@@ -23,7 +23,7 @@ func newFairness() *fairness {
 	return &fairness{seats: semaphore.NewWeighted(allSeats), dropped: dropped{retryAfter: 1}}
 }
 
-// take waits for the seats. The caller must release them, unless take returns an error.
+// take waits for the seats. Unless take returns an error, the caller must release them.
 func (f *fairness) take(ctx context.Context, seats int64) error {
 	if f.seats.TryAcquire(seats) {
 		return nil
@@ -60,20 +60,18 @@ func (f *fairness) refuse() error {
 	return apierrors.NewTooManyRequests("too many requests, please try again later", f.dropped.note(time.Now().Unix()))
 }
 
-// maxRetryAfter is the maximum Retry-After in the answer to a refused request, in seconds.
 const maxRetryAfter = 32
 
 // dropped computes Retry-After from the number of recently refused requests, like apiserver's
-// dropped_requests_tracker.go. It doubles while at least three requests a second are refused, and falls by a second
-// while less than one is.
+// dropped_requests_tracker.go. Retry-After doubles while at least three requests a second are refused, and falls by a
+// second while less than one is refused.
 type dropped struct {
 	retryAfter, raised int64
-	// counts holds the number of refused requests in each recent second, indexed by the second modulo the length.
+	// counts has the number of refused requests in each recent second, indexed by the second modulo the length.
 	counts [2 * maxRetryAfter]int64
 	second int64
 }
 
-// note counts a refused request and returns Retry-After.
 func (d *dropped) note(second int64) int {
 	if d.second == 0 {
 		d.second = second
@@ -88,7 +86,6 @@ func (d *dropped) note(second int64) int {
 
 func (d *dropped) of(second int64) *int64 { return &d.counts[second%int64(len(d.counts))] }
 
-// adapt updates Retry-After once a second.
 func (d *dropped) adapt(second int64) {
 	n := int64(0)
 	for i := range d.retryAfter {

@@ -63,7 +63,6 @@ func TestFleet(t *testing.T) {
 	}
 }
 
-// check checks the results of one simulation that must hold for any number of agents.
 func check(t *testing.T, sc scenario, c client, s summary) {
 	if s.All < 0 {
 		t.Errorf("%.0f %% of the agents were up to date at the end", s.Series.Level[len(s.Series.Level)-1])
@@ -92,7 +91,7 @@ func simulate(t *testing.T, sc scenario, c client, n int) (samples []sample) {
 		defer wg.Wait()
 		defer cancel()
 		s, within := newServer(sc), spread
-		time.Sleep(time.Minute) // for some history
+		time.Sleep(time.Minute) // gives the server some history
 		agents := make([]agent, n)
 		for i := range agents {
 			agents[i] = c.prepare(s)
@@ -126,8 +125,8 @@ func simulate(t *testing.T, sc scenario, c client, n int) (samples []sample) {
 	return samples
 }
 
-// levelOnce returns the function that an agent calls when its state equals the server's. It counts the first such call
-// after time zero, when the scenario starts.
+// levelOnce returns the function that an agent calls when its state equals the server's. The first such call after time
+// zero, when the scenario starts, increments level.
 func levelOnce(s *server, level *atomic.Int64) func() {
 	var once sync.Once
 	return func() {

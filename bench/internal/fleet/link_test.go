@@ -15,18 +15,16 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// link is an agent's connection to the server. It is a cache.ListerWatcherWithContext with the retries of client-go's
+// link is an agent's connection to the model server: a cache.ListerWatcherWithContext with the retries of client-go's
 // REST client.
 type link struct {
-	s *server
-	// watching is called when the server has accepted a watch from the agent's resourceVersion.
+	s        *server
 	watching func()
 }
 
-// unlisting wraps a client so that client-go's reflector does not use WatchList but LIST requests.
+// unlisting wraps a client so that client-go's reflector sends LIST requests instead of a WatchList.
 type unlisting struct{ cache.ListerWatcher }
 
-// IsWatchListSemanticsUnSupported implements client-go's check for WatchList.
 func (unlisting) IsWatchListSemanticsUnSupported() bool { return true }
 
 // restRetries is the number of retries of client-go's REST client after Retry-After.
@@ -49,10 +47,8 @@ func (l link) ask(ctx context.Context, r request) error {
 	}
 }
 
-// get requests one small object.
 func (l link) get(ctx context.Context) error { return l.ask(ctx, request{cost: smallCost}) }
 
-// ListWithContext implements cache.ListerWatcherWithContext. It charges the model server for the list.
 func (l link) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 	switch {
 	case o.FieldSelector != "":
@@ -65,7 +61,6 @@ func (l link) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtim
 	return l.answer(l.ask(ctx, request{cost: listCost, begins: true}), 0, kept, "")
 }
 
-// lookUp reads one object by its name.
 func (l link) lookUp(ctx context.Context, selector string) (runtime.Object, error) {
 	parsed, err := fields.ParseSelector(selector)
 	if err != nil {
@@ -79,7 +74,8 @@ func (l link) lookUp(ctx context.Context, selector string) (runtime.Object, erro
 	return l.answer(l.get(ctx), i, i+1, "")
 }
 
-// page returns a page. Costs and the token count the objects that the model stands for, not the objects in the page.
+// page returns a page of a list. Costs and the continue token count the objects that the model stands for, not the
+// objects in the page.
 func (l link) page(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 	from, _ := strconv.Atoi(o.Continue)
 	n := min(int(o.Limit), objects-from)
@@ -91,7 +87,6 @@ func (l link) page(ctx context.Context, o metav1.ListOptions) (runtime.Object, e
 	return l.answer(err, from*kept/objects, (from+n)*kept/objects, token)
 }
 
-// answer returns a list of the objects with indexes from (included) to to (excluded), or err if the request failed.
 func (l link) answer(err error, from, to int, token string) (runtime.Object, error) {
 	if err != nil {
 		return nil, err
@@ -104,7 +99,6 @@ func (l link) answer(err error, from, to int, token string) (runtime.Object, err
 	return list, nil
 }
 
-// WatchWithContext implements cache.ListerWatcherWithContext.
 func (l link) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 	r := request{cost: smallCost, watch: true}
 	initial := o.SendInitialEvents != nil && *o.SendInitialEvents
@@ -119,7 +113,6 @@ func (l link) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch
 	return l.s.watch(stream{rv: rv, initial: initial, end: end, accepted: l.watching}), nil
 }
 
-// sleep waits for a time, or returns the error of ctx when it ends earlier.
 func sleep(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):

@@ -14,7 +14,6 @@ import (
 	"github.com/larder-dev/larder/bench/internal/chart"
 )
 
-// panel is one measured quantity of a scenario, drawn over time.
 type panel struct {
 	label string
 	// least is the lower bound of a logarithmic axis. most is the upper end of a linear axis, which begins with zero.
@@ -46,7 +45,6 @@ const (
 	margin      = 8 * vg.Length(1)
 )
 
-// writePlot draws all runs into an SVG file.
 func writePlot(path string, runs []summary) error {
 	var legend []chart.Item
 	drawn := slices.DeleteFunc(slices.Clone(scenarios), func(sc scenario) bool {
@@ -74,7 +72,6 @@ func writePlot(path string, runs []summary) error {
 	})
 }
 
-// drawScenario draws the panels of a scenario below its title.
 func drawScenario(c draw.Canvas, sc scenario, runs []summary) error {
 	c.FillText(chart.Text(chart.TitleSize), vg.Point{X: c.Min.X, Y: c.Max.Y - titleHeight*2/3}, sc.Title)
 	var plots [][]*plot.Plot
@@ -127,7 +124,6 @@ func drawPanel(panel panel, sc scenario, runs []summary) (*plot.Plot, error) {
 // decades draws the ticks of a logarithmic axis as plain numbers: 1, 10, 100.
 type decades struct{}
 
-// Ticks implements plot.Ticker.
 func (decades) Ticks(least, most float64) []plot.Tick {
 	ticks := plot.LogTicks{Prec: -1}.Ticks(least, most)
 	for i := range ticks {
@@ -138,7 +134,7 @@ func (decades) Ticks(least, most float64) []plot.Tick {
 	return ticks
 }
 
-// points returns a point for each measured step of time. Long runs get a point for each minute, since the bytes of a
+// points returns a point for each measured step of time. Long runs get a point for each minute, because the bytes of a
 // list are counted only at its end.
 func points(values []float64, least float64) (xys plotter.XYs) {
 	mean := 1

@@ -24,7 +24,7 @@ func TestProcessor(t *testing.T) {
 			[]time.Duration{time.Second, time.Second, time.Second, time.Second},
 			[]time.Duration{2 * time.Second, 2 * time.Second, 2 * time.Second, 2 * time.Second},
 		},
-		// Three jobs share two cores until the short one has received a second, after 1.5 s.
+		// Three jobs share two cores until the short job has received a second, after 1.5 s.
 		{
 			"a short one",
 			[]time.Duration{time.Second, 2 * time.Second, 2 * time.Second},
@@ -62,7 +62,7 @@ func TestProcessor(t *testing.T) {
 		if err := p.work(t.Context(), 2*time.Second); err != nil {
 			t.Error(err)
 		}
-		// The job has half of the processor for the first second, and all of it for the next one and a half.
+		// The job has half of the processor for the first second, and all of it for the next one and a half seconds.
 		if took := time.Since(begun).Round(time.Millisecond); took != 2500*time.Millisecond {
 			t.Errorf("took %v", took)
 		}
@@ -73,7 +73,6 @@ func TestProcessor(t *testing.T) {
 	})
 }
 
-// TestFairness checks seats, and the order, timeout and length of the queue.
 func TestFairness(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFairness()
@@ -123,7 +122,6 @@ func TestFairness(t *testing.T) {
 	})
 }
 
-// TestRetryAfter checks that Retry-After grows to its bound while many requests are refused, and falls afterwards.
 func TestRetryAfter(t *testing.T) {
 	d := dropped{retryAfter: 1}
 	got := 0

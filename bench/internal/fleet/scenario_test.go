@@ -12,14 +12,14 @@ import (
 // scenario is an event for the whole fleet of agents at time zero, such as a restart of the API server.
 type scenario struct {
 	Name, Title string
-	// restart: the agents restart, spread over startWithin. If it is false, all connections break instead, and for the
-	// duration away a request returns the error of the function down.
+	// restart makes the agents restart, spread over startWithin. If restart is false, all connections break instead, and
+	// for the duration away a request returns the error of the function down.
 	restart bool
-	// first: the agents start for the first time, without stored state. restart is then true, too.
+	// first makes the agents start for the first time, without stored state. restart is then true, too.
 	first bool
 	down  func() error
 	away  time.Duration
-	// lost: the API server returns without its watch history.
+	// lost makes the API server return without its watch history.
 	lost bool
 }
 
@@ -31,7 +31,6 @@ var scenarios = []scenario{
 	{Name: "first", Title: "All agents start for the first time", restart: true, first: true},
 }
 
-// clients returns the kinds of agents that run in the scenario.
 func (sc scenario) clients() []client {
 	switch {
 	case sc.lost:
@@ -42,7 +41,6 @@ func (sc scenario) clients() []client {
 	return []client{larder, clientGo, clientGoGet}
 }
 
-// lists returns the number of lists that n agents of a kind need.
 func (sc scenario) lists(c client, n int) int {
 	if sc.lost || sc.first && c.Name != seeded.Name {
 		return n
@@ -64,7 +62,7 @@ const (
 	// startWithin is the period over which restarted agents start. spread is the period over which they first started.
 	startWithin = 10 * time.Second
 	spread      = 2 * time.Minute
-	// outage is how long restarted agents were down, and seedAge the age of the seed of new agents.
+	// outage is how long restarted agents were down, and seedAge is the age of the seed of new agents.
 	outage  = time.Minute
 	seedAge = 2 * time.Minute
 	// watched is the minimal duration of a simulated run, and longest the maximal. A run ends when all agents have the
@@ -73,7 +71,6 @@ const (
 	longest = 3 * time.Hour
 )
 
-// sample holds the measurements at one second of a run.
 type sample struct {
 	tally
 	CPU   float64 // seconds of all cores, since the start

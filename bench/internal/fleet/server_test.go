@@ -9,25 +9,23 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// server is the model of an API server, or of several behind one address.
+// server is the model of an API server, or of several API servers behind one address.
 type server struct {
 	history
 	sc  scenario
 	cpu *processor
 	apf *fairness
 
-	mu     sync.Mutex    // guards the fields below
+	mu     sync.Mutex    // mu guards the fields below
 	zero   time.Time     // start of the scenario; earlier requests cost nothing and are not counted
 	oldest int64         // watches from an earlier resourceVersion get 410
 	broken chan struct{} // closed to break the connections; nil afterwards
 	tally  tally
 }
 
-// request is the cost and type of one request to the model server.
 type request struct {
 	cost
-	watch bool
-	// begins is true for the first request of a list.
+	watch  bool
 	begins bool
 }
 
@@ -48,7 +46,7 @@ func newServer(sc scenario) *server {
 	}
 }
 
-// begin marks time zero: from here on requests are charged and counted.
+// begin marks time zero, from which on requests are charged and counted.
 func (s *server) begin() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,7 +60,6 @@ func (s *server) begin() {
 	}
 }
 
-// begun reports whether the scenario has started.
 func (s *server) begun() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,7 +79,7 @@ func (s *server) count(add tally) tally {
 	return s.tally
 }
 
-// serve simulates a request: it waits as long as the server would take and counts the result.
+// serve simulates a request: it waits as long as the server would take, and counts the result.
 func (s *server) serve(ctx context.Context, r request) error {
 	if !s.begun() {
 		return nil
@@ -100,7 +97,7 @@ func (s *server) serve(ctx context.Context, r request) error {
 	return nil
 }
 
-// away returns the error that requests get while the server is down or starting, or nil.
+// away returns the error of requests while the server is down or starting, and otherwise nil.
 func (s *server) away() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

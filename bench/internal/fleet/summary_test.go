@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// series holds the measurements of one simulated run for the plot: one value for each interval of time.
+// series has the measurements of one simulated run for the plot: one value for each interval of time.
 type series struct {
 	Requests []float64 `json:"requestsPerSecond"`
 	MB       []float64 `json:"megabytesPerSecond"`
@@ -13,14 +13,13 @@ type series struct {
 	Level    []float64 `json:"percentLevel"`
 }
 
-// summary is the result of one simulated run.
 type summary struct {
 	Scenario string  `json:"scenario"`
 	Client   string  `json:"client"`
 	Agents   int     `json:"agents"`
 	GB       float64 `json:"gigabytes"`
 	CPU      float64 `json:"cpuSeconds"`
-	// Lists that the server has begun to serve, and their maximum in one second.
+	// Lists is the number of lists that the server has begun to serve, and PeakLists is its maximum in one second.
 	Lists     int `json:"lists"`
 	PeakLists int `json:"peakListsPerSecond"`
 	Requests  int `json:"requests"`
@@ -34,7 +33,6 @@ type summary struct {
 	Series series `json:"series"`
 }
 
-// step is the number of seconds between two plotted values.
 const step = 10
 
 func summarize(sc scenario, c client, n int, samples []sample) summary {
@@ -69,15 +67,12 @@ func summarize(sc scenario, c client, n int, samples []sample) summary {
 	return s
 }
 
-// rounded rounds to three decimals.
 func rounded(v float64) float64 { return math.Round(v*1000) / 1000 }
 
-// String returns the run as a row of the Markdown table.
 func (s summary) String() string {
 	return fmt.Sprintf("| %s | %s | %d | %d | %.1f GB | %.0f s | %d | %d | %d s | %d s | %d s |",
 		s.Scenario, s.Client, s.Lists, s.PeakLists, s.GB, s.CPU, s.Requests, s.Peak, s.Full, s.Half, s.All)
 }
 
-// heading is the head of the Markdown table of summaries.
 const heading = "| scenario | agents with | lists | most lists begun in a second | received | server CPU | requests " +
 	"| most in a second | CPU full for | half level after | all after |\n|---|---|---|---|---|---|---|---|---|---|---|"

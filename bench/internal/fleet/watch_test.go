@@ -12,10 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// stream is an open watch on the model server.
 type stream struct {
 	s *server
-	// rv is the resourceVersion to begin after. With initial, the stream begins with all objects instead.
+	// rv is the resourceVersion after which the stream begins. With initial, the stream begins with all objects instead.
 	rv      int64
 	initial bool
 	// accepted is called if the server still has the history after rv, so that it accepts the watch.
@@ -27,7 +26,6 @@ type stream struct {
 	results chan<- watch.Event
 }
 
-// watch opens a watch on the model server and starts sending its events.
 func (s *server) watch(st stream) watch.Interface {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -98,7 +96,8 @@ func (st stream) begin(oldest int64) (next int, ok bool) {
 	return st.s.next(st.rv), true
 }
 
-// untilBookmark returns the time to the next bookmark: about a minute, and one about two seconds before the end.
+// untilBookmark returns the time to the next bookmark. Bookmarks are sent about once a minute, and about two seconds
+// before the end of the watch.
 func (st stream) untilBookmark() time.Duration {
 	left := time.Until(st.end) - 2*time.Second
 	if left <= 0 {
@@ -107,14 +106,12 @@ func (st stream) untilBookmark() time.Duration {
 	return min(left, time.Minute+rand.N(time.Second))
 }
 
-// bookmarkAt returns a bookmark at rv.
 func bookmarkAt(rv int64, annotations map[string]string) runtime.Object {
 	return &metav1.PartialObjectMetadata{
 		ObjectMeta: metav1.ObjectMeta{ResourceVersion: strconv.FormatInt(rv, 10), Annotations: annotations},
 	}
 }
 
-// send sends an event, and returns false if the stream has ended.
 func (st stream) send(t watch.EventType, obj runtime.Object) bool {
 	select {
 	case st.results <- watch.Event{Type: t, Object: obj}:

@@ -13,16 +13,14 @@ import (
 const kept = 100
 
 // history is the sequence of writes to the cluster, as a function of the time since its start. One object after the
-// other changes, every changeEvery. Besides, the resourceVersion grows by rvRate a second.
+// other changes, every changeEvery. Other writes advance the resourceVersion by rvRate a second.
 type history struct{ began time.Time }
 
 // now returns the time since the start, the argument of the other methods.
 func (h history) now() time.Duration { return time.Since(h.began) }
 
-// changes returns the number of object changes until then. The first change has number 1.
 func (history) changes(at time.Duration) int { return int(at / changeEvery) }
 
-// due returns the time from now until the change with this number.
 func (h history) due(change int) time.Duration {
 	return time.Until(h.began.Add(time.Duration(change) * changeEvery))
 }
@@ -37,12 +35,11 @@ func (h history) next(rv int64) int {
 	return int(max(rv-kept-1, 0)/each) + 1
 }
 
-// changed returns the object as it is after the change with this number.
 func (h history) changed(change int) *metav1.PartialObjectMetadata {
 	return object((change-1)%kept, h.rv(time.Duration(change)*changeEvery))
 }
 
-// objects returns the objects with indexes from (included) to to (excluded), ordered by name, as they are at that time.
+// objects returns the objects with indexes from (included) to to (excluded) at that time, ordered by name.
 func (h history) objects(at time.Duration, from, to int) []*metav1.PartialObjectMetadata {
 	var all []*metav1.PartialObjectMetadata
 	for i := from; i < to; i++ {

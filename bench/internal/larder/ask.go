@@ -21,8 +21,8 @@ func Collection(ctx context.Context, store string) (c source.Collection, ok bool
 	return status.Collections[0], true
 }
 
-// Synced returns the number of objects in the first collection of the process that writes this store, and whether it
-// has synced.
+// Synced returns the number of objects in the first collection of the process that writes this store, and whether the
+// collection has synced.
 func Synced(ctx context.Context, store string) (objects int, synced bool) {
 	c, ok := Collection(ctx, store)
 	return c.Objects, ok && c.Live.Synced

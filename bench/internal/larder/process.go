@@ -16,19 +16,17 @@ import (
 // Argument is the first argument of this program when it runs as larder. The arguments of larder's command line follow.
 const Argument = "larder"
 
-// Main runs the command line, and returns its exit code.
 func Main(ctx context.Context, args []string) int {
 	return cli.Run(ctx, args, command.IO{Out: os.Stdout, Err: os.Stderr})
 }
 
-// Process is a running larder sync. Its log file is beside the store. The caller must stop it.
+// Process is a running larder sync. The log file is beside the store. The caller must stop the process.
 type Process struct {
 	cmd   *exec.Cmd
 	log   *os.File
 	ended chan error
 }
 
-// StartSync starts larder sync from a server into a store, with additional arguments.
 func StartSync(access cluster.Access, store string, more ...string) (*Process, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -54,16 +52,14 @@ func StartSync(access cluster.Access, store string, more ...string) (*Process, e
 	return p, nil
 }
 
-// PID returns the id of the process.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Ended reports whether the process has ended by itself.
 func (p *Process) Ended() bool { return len(p.ended) > 0 }
 
 // Stop makes larder sync commit its changes and exit, and waits for the exit. Unless the exit code is 0, the returned
 // error contains the log.
 func (p *Process) Stop() error {
-	_ = p.cmd.Process.Signal(syscall.SIGTERM) // an error means that it has exited; Wait returns the reason
+	_ = p.cmd.Process.Signal(syscall.SIGTERM) // an error means that the process has exited; Wait returns the reason
 	err := errors.Join(<-p.ended, p.log.Close())
 	if err != nil {
 		text, _ := os.ReadFile(p.log.Name()) // without the log the error is still returned

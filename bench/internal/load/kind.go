@@ -14,37 +14,33 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// PerNamespace is the number of objects in a namespace.
 const PerNamespace = 1000
 
-// RevisionAnnotation holds the number of changes that an object has had. MadeAnnotation holds the time of the last
-// change (nanoseconds since 1970); only the embedded server sets it.
+// RevisionAnnotation has the number of changes of an object. MadeAnnotation has the time of the last change
+// (nanoseconds since 1970); only the embedded server sets it.
 const (
 	RevisionAnnotation = "bench.larder.dev/revision"
 	MadeAnnotation     = "bench.larder.dev/made"
 )
 
-// Kind is one resource of the benchmark.
 type Kind struct {
-	// Name is the plural resource name, such as pods. Results use it too.
+	// Name is the plural resource name, such as pods. Results also use this name.
 	Name string
 	GVR  schema.GroupVersionResource
 	// Example is an empty object; nil for a kind without a Go type.
 	Example runtime.Object
-	// New returns the object with number i as it is after that many revisions.
+	// New returns the object with number i after that many revisions.
 	New func(i, revision int) runtime.Object
 }
 
 var widgetVersion = schema.GroupVersion{Group: "bench.larder.dev", Version: "v1"}
 
-// Kinds has all kinds, in the order of the reports.
 var Kinds = []Kind{
 	{"pods", corev1.SchemeGroupVersion.WithResource("pods"), &corev1.Pod{}, newPod},
 	{"configmaps", corev1.SchemeGroupVersion.WithResource("configmaps"), &corev1.ConfigMap{}, newConfigMap},
 	{"widgets", widgetVersion.WithResource("widgets"), nil, newWidget},
 }
 
-// KindOf returns the kind of this name, which must be in Kinds.
 func KindOf(name string) Kind {
 	for _, k := range Kinds {
 		if k.Name == name {
@@ -57,20 +53,18 @@ func KindOf(name string) Kind {
 // Key returns the key (namespace/name) of the object with number i.
 func (k Kind) Key(i int) string { return Namespace(i) + "/" + k.ObjectName(i) }
 
-// ObjectName returns the name of the object with number i.
 func (k Kind) ObjectName(i int) string { return objectName(k.Name, i) }
 
 func objectName(kind string, i int) string { return fmt.Sprintf("%s-%07d", kind, i) }
 
-// Made reports whether the benchmark created the object with this name. Other objects exist too: the API server creates
+// Made reports whether the benchmark created the object with this name. There are other objects: the API server creates
 // a ConfigMap in kube-system.
 func (k Kind) Made(name string) bool { return strings.HasPrefix(name, k.Name+"-") }
 
-// Namespace returns the namespace of the object with number i.
 func Namespace(i int) string { return fmt.Sprintf("bench-%04d", i/PerNamespace) }
 
-// Revision returns the number of changes of an object and the time of its last change, from its annotations. A value
-// without annotation is zero.
+// Revision returns the number of changes of an object and the time of the last change, from the object's annotations.
+// The value of a missing annotation is zero.
 func Revision(obj any) (revision int, made int64) {
 	m, err := meta.Accessor(obj)
 	if err != nil {
@@ -82,7 +76,6 @@ func Revision(obj any) (revision int, made int64) {
 	return revision, made
 }
 
-// configMapBytes is the size of the data in a ConfigMap, in bytes.
 const configMapBytes = 100 << 10
 
 // newConfigMap returns a ConfigMap with random bytes in base64, which compress by a quarter.
@@ -97,7 +90,6 @@ func newConfigMap(i, revision int) runtime.Object {
 	return cm
 }
 
-// newWidget returns a custom resource of about 400 bytes of JSON.
 func newWidget(i, revision int) runtime.Object {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": widgetVersion.String(), "kind": "Widget",

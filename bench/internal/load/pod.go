@@ -99,8 +99,8 @@ func newContainer(app string, i int) corev1.Container {
 	}
 }
 
-// WithManagedFields adds managedFields to a pod, as a real server does: one manager with every field. Other kinds stay
-// unchanged.
+// WithManagedFields adds managedFields to a pod, as a real server does: one manager with every field. Objects of other
+// kinds are unchanged.
 func WithManagedFields(obj runtime.Object) runtime.Object {
 	if pod, ok := obj.(*corev1.Pod); ok {
 		pod.ManagedFields = []metav1.ManagedFieldsEntry{{
@@ -111,7 +111,7 @@ func WithManagedFields(obj runtime.Object) runtime.Object {
 	return obj
 }
 
-// podFields returns the managedFields that all pods share, since all have the same fields.
+// podFields returns the managedFields that all pods share, because all pods have the same fields.
 var podFields = sync.OnceValue(func() string {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(newPod(0, 0))
 	if err != nil {

@@ -11,24 +11,22 @@ import (
 // sampleEvery is the interval of Sampler, shorter than the life of a decoded page of a list.
 const sampleEvery = 10 * time.Millisecond
 
-// Memory is resident memory, in bytes.
 type Memory struct {
 	// Anon is private memory of the process: heap and stacks.
 	Anon int64
-	// File is mapped from files; the kernel can reclaim it at any time.
+	// File is mapped from files. The kernel can reclaim this memory at any time.
 	File int64
 }
 
-// Sampler records the peaks of this process's memory. The caller must stop it.
+// Sampler finds the peaks of this process's memory. The caller must stop it.
 type Sampler struct {
 	stop chan struct{}
 	done sync.WaitGroup
 
-	mu   sync.Mutex // guards peak
+	mu   sync.Mutex // mu guards peak
 	peak Memory
 }
 
-// StartSampler starts a Sampler.
 func StartSampler() (*Sampler, error) {
 	if _, err := ownMemory(); err != nil {
 		return nil, err
@@ -49,7 +47,7 @@ func StartSampler() (*Sampler, error) {
 	return s, nil
 }
 
-// Peak returns the highest values so far, including the current ones.
+// Peak returns the highest values so far, including the current values.
 func (s *Sampler) Peak() Memory {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,7 +57,6 @@ func (s *Sampler) Peak() Memory {
 	return s.peak
 }
 
-// Stop stops the sampler and waits for its goroutine.
 func (s *Sampler) Stop() {
 	close(s.stop)
 	s.done.Wait()
@@ -79,16 +76,14 @@ func ownMemory() (Memory, error) {
 // WrittenBytes returns the number of bytes that this process has caused to be written to disks.
 func WrittenBytes() (int64, error) { return Written(os.Getpid()) }
 
-// Written is WrittenBytes of another process. It is 0 for files in a memory file system.
+// Written is WrittenBytes of another process. Writes to files in a memory file system do not count.
 func Written(pid int) (int64, error) { return field(pid, "io", "write_bytes") }
 
-// Anon returns the anonymous resident memory of another process, in bytes.
 func Anon(pid int) (int64, error) {
 	kB, err := field(pid, "status", "RssAnon")
 	return kB << 10, err
 }
 
-// field returns a number from a file of /proc/PID.
 func field(pid int, file, name string) (n int64, err error) {
 	path := fmt.Sprintf("/proc/%d/%s", pid, file)
 	text, err := os.ReadFile(path)
@@ -115,8 +110,8 @@ func CPU(pid int) (time.Duration, error) {
 	return parseStat(string(text))
 }
 
-// parseStat adds utime and stime, the 14th and 15th fields. The second field is the program's name in parentheses,
-// which may itself contain spaces and parentheses.
+// parseStat adds utime and stime, the 14th and 15th fields. The second field is the program's name in parentheses. The
+// name may contain spaces and parentheses.
 func parseStat(text string) (time.Duration, error) {
 	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
 	if len(fields) < 13 {

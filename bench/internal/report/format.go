@@ -38,10 +38,8 @@ func Figure(value float64, unit scenario.Unit) string {
 	return digits(value) + string(unit)
 }
 
-// english formats numbers with commas between thousands.
 var english = message.NewPrinter(language.English)
 
-// digits formats a value with at least three digits.
 func digits(value float64) string {
 	if value == 0 {
 		return "0"
@@ -49,7 +47,6 @@ func digits(value float64) string {
 	return english.Sprintf("%.*f", max(2-int(math.Floor(math.Log10(math.Abs(value)))), 0), value)
 }
 
-// count formats a whole number with commas.
 func count(value float64) string { return english.Sprintf("%.0f", value) }
 
 // ratioText formats a ratio as text. It returns "" if the ratio was not measured (nil).
@@ -60,7 +57,6 @@ func ratioText(ratio *float64) string {
 	return Ratio(*ratio)
 }
 
-// Ratio formats a ratio, small ones as fractions.
 func Ratio(ratio float64) string {
 	if ratio > 0 && ratio < 0.1 {
 		return "1/" + count(1/ratio)
@@ -68,7 +64,6 @@ func Ratio(ratio float64) string {
 	return digits(ratio) + "×"
 }
 
-// Line formats the figures of one benchmark case in a line.
 func Line(s scenario.Scenario, result scenario.Result) string {
 	var parts []string
 	for _, m := range s.Metrics {

@@ -19,8 +19,8 @@ var pageText string
 
 var page = template.Must(template.New("page.md").Parse(pageText))
 
-// Markdown writes the page for the documentation: the medians, one table for each scenario. Text has the minimum and
-// maximum of each figure, too.
+// Markdown writes the page for the documentation: the medians, one table for each scenario. Text also has the minimum
+// and maximum of each figure.
 func Markdown(out io.Writer, r Record) error {
 	rows := r.Rows()
 	data := struct {
@@ -37,7 +37,6 @@ func Markdown(out io.Writer, r Record) error {
 	return errs
 }
 
-// embedded returns the names of the scenarios that run on the embedded API server.
 func embedded() string {
 	var names []string
 	for _, s := range scenario.All() {
@@ -49,7 +48,6 @@ func embedded() string {
 	return strings.Join(names[:last], ", ") + " and " + names[last]
 }
 
-// writeScenario writes the table of a scenario, with its commands.
 func writeScenario(out io.Writer, s scenario.Scenario, rows []Row) error {
 	fmt.Fprintf(out, "\n## %s\n\n", strings.ToUpper(s.Title[:1])+s.Title[1:])
 	for _, c := range commands(s.Name, rows) {
@@ -73,7 +71,7 @@ func writeScenario(out io.Writer, s scenario.Scenario, rows []Row) error {
 			}
 		}
 		rows = slices.DeleteFunc(rows, same)
-		// A row whose reference was not measured is left out: it would repeat the figures of another row.
+		// A row whose reference was not measured is omitted: it would repeat the figures of another row.
 		if against := first.Metric.Against; first.Ratio != nil || against == "" || against == scenario.Nothing {
 			_, err = fmt.Fprintf(out, "| %s |\n", strings.Join(cells(residencies), " | "))
 		}
@@ -81,7 +79,6 @@ func writeScenario(out io.Writer, s scenario.Scenario, rows []Row) error {
 	return err
 }
 
-// cells returns the table cells of one figure, given its rows for each residency (decoded objects in memory or not).
 func cells(rows []Row) []string {
 	first := rows[0]
 	objects := count(float64(first.N)) + " " + first.Kind
@@ -103,7 +100,7 @@ func cells(rows []Row) []string {
 	}
 }
 
-// median formats a median, with the number of runs if it is unexpected; "" for nil.
+// median formats a median, with the number of runs if that is unexpected; "" for nil.
 func (r Row) median(s *Summary) string {
 	if s == nil {
 		return ""
@@ -115,7 +112,6 @@ func (r Row) median(s *Summary) string {
 	return text
 }
 
-// joined returns the texts of several residencies joined, or a single text if they are equal.
 func joined(texts []string) string { return strings.Join(slices.Compact(texts), "; ") }
 
 // commands returns the commands that measure a scenario again, one for each kind of object, with the commit of each.

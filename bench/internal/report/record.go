@@ -13,7 +13,6 @@ import (
 	"github.com/larder-dev/larder/bench/internal/subject"
 )
 
-// Sample is the result of one run of a benchmark case.
 type Sample struct {
 	Scenario, Kind string
 	N              int
@@ -21,11 +20,10 @@ type Sample struct {
 	Result         scenario.Result
 }
 
-// Record has the measurements of a benchmark.
 type Record struct {
-	// ID is the name of the record's file, without .json.
+	// ID is the name of the result file, without .json.
 	ID string `json:"run"`
-	// Command is the command line that made the record, and Machine and Server its environment.
+	// Command is the command line that made the results. Machine and Server are its environment.
 	Command string `json:"command"`
 	Machine string `json:"machine"`
 	Server  string `json:"server"`
@@ -34,18 +32,17 @@ type Record struct {
 }
 
 // Case summarizes all runs of one subject (informer and residency) with one scenario, kind and number of objects.
-// Figures of other sync policies and commit intervals have keys of their own in Figures.
+// Figures of other sync policies and commit intervals have separate keys in Figures.
 type Case struct {
 	Place
 	Library string `json:"library"`
-	// Residency tells whether Larder kept decoded objects in memory; empty for client-go and bbolt.
+	// Residency is Larder's residency; empty for client-go and bbolt.
 	Residency string `json:"residency,omitempty"`
 	Asked
-	// Figures has a summary for each metric, by key.
 	Figures map[string]Summary `json:"figures"`
 }
 
-// Place is a scenario with a kind and number of objects. Subjects measured in the same place are compared.
+// Place is a scenario with a kind and number of objects. Subjects measured in the same Place are compared.
 type Place struct {
 	Scenario string `json:"scenario"`
 	Kind     string `json:"kind"`
@@ -53,7 +50,7 @@ type Place struct {
 	Dynamic  bool   `json:"dynamic,omitempty"`
 }
 
-// Asked holds the flags and the source commit with which a case was measured.
+// Asked has the flags and the source commit with which a case was measured.
 type Asked struct {
 	Runs int `json:"runs"`
 	// Flags are the flags of the command other than numbers of objects and runs, such as -quick.
@@ -62,7 +59,7 @@ type Asked struct {
 	Commit string `json:"commit,omitempty"`
 }
 
-// Command returns the command to measure a scenario again, with these numbers of objects of a kind.
+// Command returns the command that measures a scenario again, with these numbers of objects of a kind.
 func (a Asked) Command(name, kind string, numbers ...int) string {
 	counts := map[string]string{"pods": "0", "configmaps": "0", "widgets": "0"}
 	counts[kind] = strings.ReplaceAll(strings.Trim(fmt.Sprint(numbers), "[]"), " ", ",")
@@ -70,7 +67,6 @@ func (a Asked) Command(name, kind string, numbers ...int) string {
 		name, counts["pods"], counts["configmaps"], counts["widgets"], a.Runs, a.Flags))
 }
 
-// Cases summarizes the samples of a benchmark run, in the order of the samples.
 func Cases(samples []Sample, asked Asked) []Case {
 	var cases []Case
 	for _, s := range samples {
@@ -102,13 +98,13 @@ func caseOf(s Sample) Case {
 	}
 }
 
-// same reports whether both cases measure the same subject with the same scenario, kind and number of objects.
+// same reports whether the cases measure the same subject with the same scenario, kind and number of objects.
 func (c Case) same(other Case) bool {
 	return c.Place == other.Place && c.Library == other.Library && c.Residency == other.Residency
 }
 
-// Merge returns the record with the cases of newer. A newer case replaces an older one with the same scenario, kind and
-// number of objects.
+// Merge returns r with the cases of newer. A newer case replaces an older one with the same scenario, kind and number
+// of objects.
 func (r Record) Merge(newer Record) Record {
 	again := func(c Case) bool {
 		return slices.ContainsFunc(newer.Cases, func(n Case) bool {
@@ -122,7 +118,6 @@ func (r Record) Merge(newer Record) Record {
 	return r
 }
 
-// both joins two texts with a separator. If a already contains b, it returns a.
 func both(a, b, sep string) string {
 	if slices.Contains(strings.Split(a, sep), b) {
 		return a
@@ -130,7 +125,7 @@ func both(a, b, sep string) string {
 	return a + sep + b
 }
 
-// Write writes the record into dir, as <run>.json, and returns its name.
+// Write writes the results into dir, as <run>.json, and returns the file's name.
 func (r Record) Write(dir string) (string, error) {
 	data, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
@@ -143,7 +138,6 @@ func (r Record) Write(dir string) (string, error) {
 	return path, os.WriteFile(path, append(data, '\n'), 0o644)
 }
 
-// WriteText writes the tables of Text into dir, as <run>.txt.
 func (r Record) WriteText(dir string) error {
 	var out bytes.Buffer
 	if err := Text(&out, r); err != nil {
@@ -152,7 +146,6 @@ func (r Record) WriteText(dir string) error {
 	return os.WriteFile(filepath.Join(dir, r.ID+".txt"), out.Bytes(), 0o644)
 }
 
-// Read reads a record written by Write.
 func Read(path string) (Record, error) {
 	var r Record
 	data, err := os.ReadFile(path)

@@ -32,7 +32,7 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// TestMerge checks that records of parts merge to the record of a whole run.
+// TestMerge checks that the Records of parts of a benchmark merge to the Record of a whole run.
 func TestMerge(t *testing.T) {
 	whole := testRun()
 	part := func(keep func(s Sample) bool) Record {
@@ -56,7 +56,6 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// TestMergeReplaces checks that new figures replace older ones of the same case.
 func TestMergeReplaces(t *testing.T) {
 	whole, slower := testRun(), samples()
 	slower = slices.DeleteFunc(slower, func(s Sample) bool { return s.Scenario != "updates-hot" || s.N != 100_000 })

@@ -14,7 +14,6 @@ import (
 	"github.com/larder-dev/larder/bench/internal/subject"
 )
 
-// restartPicture is the name of the picture that Restart draws.
 const restartPicture = "restart.svg"
 
 // The colors are distinguishable with red-green color blindness.
@@ -24,10 +23,8 @@ var (
 	colorList     = color.RGBA{230, 159, 0, 255}
 )
 
-// margin is the space at the edges.
 const margin = 10
 
-// panel is one part of the picture: a title with a bar for each compared informer.
 type panel struct {
 	title string
 	unit  scenario.Unit
@@ -41,7 +38,7 @@ type bar struct {
 }
 
 // Restart draws a picture into dir that compares restarts with client-go's, for the largest number of pods: the time to
-// HasSynced with both policies, and the bytes received. It returns false if rows lacks these figures.
+// HasSynced with both sync policies, and the bytes received. It returns false if rows lacks these figures.
 func Restart(dir string, rows []Row) (bool, error) {
 	most := 0
 	for _, r := range rows {

@@ -10,33 +10,29 @@ import (
 	"github.com/larder-dev/larder/bench/internal/subject"
 )
 
-// Row is one figure of Larder with one residency (decoded objects in memory or not), beside the figures of its
-// references.
+// Row is one figure of Larder with one residency, beside the figures of its references.
 type Row struct {
 	Place
-	// Title is the scenario's title, and Figure the title of the metric.
 	Title, Figure string
 	Metric        scenario.Metric
 	Residency     string
 	Larder        Summary
-	// ClientGo, ClientGoList (client-go without WatchList) and Reference (the one that Metric.Against names) are the
-	// compared figures. Each is nil if it was not measured.
+	// ClientGo, ClientGoList (client-go without WatchList) and Reference (which Metric.Against names) are the compared
+	// figures. A figure that was not measured is nil.
 	ClientGo, ClientGoList, Reference *Summary
 	// Ratio is Larder's figure divided by the reference; nil if the reference was not measured.
 	Ratio *float64
-	// Goal is the text of the goal. Without a goal it is empty and Met is nil.
+	// Goal is the text of the goal. Without a goal, Goal is empty and Met is nil.
 	Goal string
 	Met  *bool
 	// Missed is the factor by which the goal was missed, as text.
-	Missed string
-	// Command is the command with which the row's figures can be measured again.
+	Missed  string
 	Command string
-	// Commit is the source commit at which Larder was measured.
-	Commit string
-	asked  Asked
+	Commit  string
+	asked   Asked
 }
 
-// Rows returns the rows ordered by scenario, kind and number of objects. Rows equal in these keep the order of
+// Rows returns the rows ordered by scenario, kind and number of objects. Rows equal in these keys keep the order of
 // measurement: typed before dynamic.
 func (r Record) Rows() []Row {
 	var rows []Row
@@ -54,7 +50,6 @@ func (r Record) Rows() []Row {
 	return rows
 }
 
-// places returns the kinds and numbers of objects with which a scenario has measured Larder.
 func (r Record) places(name string) []Place {
 	var places []Place
 	for _, c := range r.Cases {
@@ -68,8 +63,8 @@ func (r Record) places(name string) []Place {
 	return places
 }
 
-// row returns the row of one figure. It returns false if Larder was not measured. It also returns false if the
-// reference is Larder with fewer objects, and that was not measured.
+// row returns the row of one figure. It returns false if Larder was not measured, or if the reference is Larder with
+// fewer objects and was not measured.
 func (r Record) row(s scenario.Scenario, p Place, m scenario.Metric, residency string) (Row, bool) {
 	larder := r.figure(p, subject.Larder, residency, m.Key)
 	if larder == nil {
@@ -103,7 +98,6 @@ func (r Record) row(s scenario.Scenario, p Place, m scenario.Metric, residency s
 	return row, true
 }
 
-// of returns the measurements of a library and residency in a place; nil if there are none.
 func (r Record) of(p Place, library, residency string) *Case {
 	wanted := Case{Place: p, Library: library, Residency: residency}
 	if i := slices.IndexFunc(r.Cases, wanted.same); i >= 0 {
@@ -112,7 +106,6 @@ func (r Record) of(p Place, library, residency string) *Case {
 	return nil
 }
 
-// figure returns one figure of a library and residency in a place; nil if not measured.
 func (r Record) figure(p Place, library, residency, key string) *Summary {
 	c := r.of(p, library, residency)
 	if c == nil {
@@ -124,7 +117,6 @@ func (r Record) figure(p Place, library, residency, key string) *Summary {
 	return nil
 }
 
-// judge computes the row's ratio to its reference, and whether the goal is met.
 func (r *Row) judge() {
 	ratio := 0.0
 	base := cmp.Or(r.Reference, r.ClientGo)

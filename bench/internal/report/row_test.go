@@ -11,7 +11,6 @@ import (
 	"github.com/larder-dev/larder/informer"
 )
 
-// samples returns the measurements of a run with two numbers of pods.
 func samples() []Sample {
 	clientGo, list := subject.Spec{Library: subject.ClientGo}, subject.Spec{Library: subject.ClientGoList}
 	raw := subject.Spec{Library: subject.Raw}
@@ -147,7 +146,6 @@ func TestRawIsTypedOrDynamic(t *testing.T) {
 	}
 }
 
-// TestGoalsAreForPods checks that goals apply to pods only, except a goal that is set for another kind.
 func TestGoalsAreForPods(t *testing.T) {
 	others := samples()
 	for i := range others {
@@ -194,7 +192,8 @@ func TestGoalsOfMemory(t *testing.T) {
 	}
 }
 
-// TestCommandOfGrowth checks that the command of a row that compares with fewer objects measures both numbers.
+// TestCommandOfGrowth checks that the command of a row that compares with fewer objects measures both numbers of
+// objects.
 func TestCommandOfGrowth(t *testing.T) {
 	rows := Record{Cases: Cases(samples(), Asked{Runs: 5, Flags: "-quick -embedded"})}.Rows()
 	const want = "go -C bench run . -only restart -pods 10000,100000 -configmaps 0 -widgets 0 -runs 5 -quick -embedded"
@@ -206,7 +205,7 @@ func TestCommandOfGrowth(t *testing.T) {
 	}
 }
 
-// TestUnexpectedNumberOfRuns checks that a median of fewer or more runs than the command's names its number of runs.
+// TestUnexpectedNumberOfRuns checks that a median of fewer or more runs than the command's has its number of runs.
 func TestUnexpectedNumberOfRuns(t *testing.T) {
 	r := Row{Metric: scenario.Metric{Unit: scenario.Seconds, Against: "raw"}, asked: Asked{Runs: 5}}
 	for _, c := range []struct {

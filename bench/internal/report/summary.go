@@ -2,18 +2,15 @@ package report
 
 import "slices"
 
-// Summary summarizes several runs. The median is not affected by one disturbed run; minimum and maximum show it.
+// Summary summarizes several runs. The median is not affected by one disturbed run; minimum and maximum show that run.
 type Summary struct {
 	// Runs is the number of runs; if it is 0 the other fields are zero too.
-	Runs int `json:"runs"`
-	// Median is the middle value, or the mean of the two middle values.
+	Runs   int     `json:"runs"`
 	Median float64 `json:"median"`
-	// Min and Max are the smallest and the largest value.
-	Min float64 `json:"min"`
-	Max float64 `json:"max"`
+	Min    float64 `json:"min"`
+	Max    float64 `json:"max"`
 }
 
-// Summarize summarizes values in any order. It does not modify them.
 func Summarize(values []float64) Summary {
 	if len(values) == 0 {
 		return Summary{}

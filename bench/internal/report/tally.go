@@ -31,7 +31,6 @@ func tallyOf(rows []Row, scenarios []scenario.Scenario) tally {
 	return t
 }
 
-// verdicts counts the rows that meet a goal and the rows that miss it.
 func verdicts(rows []Row, name string, m scenario.Metric, g scenario.Goal) (met, missed int) {
 	for _, r := range rows {
 		same := r.Scenario == name && r.Metric.Key == m.Key && r.Metric.Against == m.Against
@@ -47,13 +46,11 @@ func verdicts(rows []Row, name string, m scenario.Metric, g scenario.Goal) (met,
 	return met, missed
 }
 
-// String returns the counts as the beginning of a sentence.
 func (t tally) String() string {
 	return fmt.Sprintf("Of %d goals %d are met, %d missed, %d not measured",
 		t.met+t.missed+t.notMeasured, t.met, t.missed, t.notMeasured)
 }
 
-// mostObjects returns the largest number of objects of a kind in rows with a goal.
 func mostObjects(rows []Row, kind string) int {
 	most := 0
 	for _, r := range rows {
@@ -64,7 +61,6 @@ func mostObjects(rows []Row, kind string) int {
 	return most
 }
 
-// judged returns the kinds and numbers of objects for which goals were counted.
 func judged(rows []Row) string {
 	var parts []string
 	for _, k := range load.Kinds {

@@ -9,7 +9,7 @@ import (
 	"github.com/larder-dev/larder/bench/internal/scenario"
 )
 
-// Text writes the rows as tables, with the commands to measure them again, and then the tally of the goals.
+// Text writes the rows as tables, with the commands that measure them again, and then the tally of the goals.
 func Text(out io.Writer, r Record) error {
 	rows := r.Rows()
 	fmt.Fprintf(out, "%s\n%s; %s; commit %s\n", r.Command, r.Machine, r.Server, r.Commit)
@@ -73,7 +73,6 @@ func (r Row) other() string {
 	return text
 }
 
-// spread formats a median with minimum and maximum.
 func (r Row) spread(s *Summary) string {
 	if s == nil {
 		return ""

@@ -18,18 +18,16 @@ import (
 // caseTimeout ends a case that hangs. The slowest case takes a few minutes.
 const caseTimeout = 15 * time.Minute
 
-// host holds the API server of a group of benchmark cases, and the paths of Larder's stores filled from it.
 type host struct {
 	cluster cluster.Cluster
 	kind    load.Kind
 	dir     string
 	// revision is the highest revision annotation of the server's objects.
 	revision int
-	// stored holds the paths of stores whose objects equal the server's.
+	// stored has the paths of stores whose objects equal the server's.
 	stored map[string]bool
 }
 
-// run runs one benchmark case, prepares its store, and makes its changes on the server.
 func (h *host) run(ctx context.Context, s scenario.Scenario, c scenario.Case) (scenario.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, caseTimeout)
 	defer cancel()
@@ -141,7 +139,6 @@ func (h *host) provideFile(ctx context.Context, s scenario.Scenario, c *scenario
 	return copyFile(c.File, from)
 }
 
-// prepare brings a store up to date with the server.
 func (h *host) prepare(ctx context.Context, file string, dynamic bool) error {
 	if h.stored[file] {
 		return nil

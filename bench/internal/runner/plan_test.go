@@ -20,7 +20,7 @@ func describe(groups []group) []string {
 	return out
 }
 
-// TestGroups checks that scenarios too fast for a real server run on the embedded one, and so do kinds with too many
+// TestGroups checks that scenarios too fast for a real server run on the embedded server, and so do kinds with too many
 // objects for a real server.
 func TestGroups(t *testing.T) {
 	const onReal = "restart restart-handler restart-changed cold cold-handler cold-transform sync relist reads"

@@ -20,18 +20,17 @@ import (
 // ps shows them.
 const ChildArgument = "child"
 
-// message is sent by the process of a benchmark case. The driver sends the case at the start, and sends it again each
-// time it has made the requested changes.
+// message is sent by the process of a benchmark case. The driver sends the case at the start, and after each requested
+// change.
 type message struct {
-	// Ready asks the driver to make the changes of the case. Without it the message is the last one, and has the
-	// result.
+	// Ready asks the driver to make the changes of the case. A message without Ready is the last one, and has the result.
 	Ready  bool            `json:"ready,omitempty"`
 	Result scenario.Result `json:"result,omitempty"`
 	Error  string          `json:"error,omitempty"`
 }
 
-// runProcess runs a benchmark case in a process of its own. It calls act each time the process is ready for changes.
-// The process waits until act calls proceed.
+// runProcess runs a benchmark case in a separate process. It calls act each time the process is ready for changes. The
+// process waits until act calls proceed.
 func runProcess(
 	ctx context.Context, c scenario.Case, act func(proceed func() error) error,
 ) (_ scenario.Result, err error) {

@@ -13,8 +13,7 @@ import (
 	"github.com/larder-dev/larder/bench/internal/scenario"
 )
 
-// TestMain is also the program that runProcess starts. That process reports that it is ready for changes, and then
-// hangs.
+// TestMain is also the program that runProcess starts. Then it reports that it is ready for changes, and hangs.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == ChildArgument {
 		fmt.Println(`{"ready":true}`)
@@ -24,7 +23,6 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// TestDriverFails checks that an error of the driver ends the process of a benchmark case.
 func TestDriverFails(t *testing.T) {
 	failed := errors.New("the server has gone")
 	_, err := runProcess(t.Context(), scenario.Case{}, func(func() error) error { return failed })

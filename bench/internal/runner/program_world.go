@@ -15,14 +15,13 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// programKind is a Kubernetes resource that the measured programs list and watch.
 type programKind struct {
 	schema.GroupVersionResource
 	kind string
 	more map[string]any
 }
 
-// builtIn holds the resources for programs with a typed factory. No controller of kube-apiserver changes their objects.
+// builtIn are the resources for programs with a typed factory. No controller of kube-apiserver changes their objects.
 var builtIn = []programKind{
 	{resourceOf("", "v1", "configmaps"), "ConfigMap", nil},
 	{resourceOf("", "v1", "secrets"), "Secret", nil},
@@ -45,13 +44,11 @@ var (
 )
 
 const (
-	// programNamespace is the namespace of the programs' objects.
 	programNamespace = "programs"
-	// programGroup is the group of the custom kinds.
-	programGroup = "programs.bench.larder.dev"
+	programGroup     = "programs.bench.larder.dev"
 )
 
-// programKinds returns n kinds: built-in kinds if there are enough, otherwise custom ones.
+// programKinds returns n kinds: built-in kinds if there are enough, otherwise custom kinds.
 func programKinds(n int) []programKind {
 	if n <= len(builtIn) {
 		return builtIn[:n]
@@ -64,7 +61,6 @@ func programKinds(n int) []programKind {
 	return all
 }
 
-// programWorld manages the objects of programs in the server.
 type programWorld struct {
 	client  dynamic.Interface
 	changes int // number of the last change, written into the objects
@@ -100,7 +96,6 @@ func (w *programWorld) fill(ctx context.Context, one Program) error {
 
 func objectName(n int) string { return fmt.Sprintf("object-%05d", n) }
 
-// object returns an object of a kind, with more as additional top-level fields.
 func object(
 	kind string, gv schema.GroupVersion, namespace, name string, more map[string]any,
 ) *unstructured.Unstructured {
@@ -115,7 +110,6 @@ func object(
 	return u
 }
 
-// define creates missing custom resource definitions, and waits until the server serves them.
 func (w *programWorld) define(ctx context.Context, kinds []programKind) error {
 	for _, k := range kinds {
 		crd := object("CustomResourceDefinition", definitions.GroupVersion(), "", k.Resource+"."+k.Group, map[string]any{

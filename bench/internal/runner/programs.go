@@ -47,20 +47,19 @@ func (p Program) custom() bool { return p.Kinds > len(builtIn) }
 var Limits = []float32{5, 20, 50, -1}
 
 const (
-	// mostLimited is the largest number of kinds that is measured with a rate limit: starts with more kinds take
-	// minutes.
+	// mostLimited is the largest number of kinds that is measured with a rate limit: starts with more kinds take minutes.
 	mostLimited = 50
-	// once is the number of measured first starts and reconnects. It is small: the time of these is not reported, and
-	// the requests and bytes hardly vary.
+	// once is the number of measured first starts and reconnects. It is small: their time is not reported, and their
+	// requests and bytes hardly vary.
 	once = 3
-	// reconnected is how long requests are counted after a reconnect. It is longer than client-go's back-off.
+	// reconnected is how long requests are counted after a reconnect. It is longer than client-go's backoff.
 	reconnected = 5 * time.Second
 )
 
 // Programs measures programs' first starts, restarts and reconnects, with client-go's factory and with Larder's over
 // its file. The figures are the time to HasSynced of all informers, and requests, received bytes and network
-// connections until then. A reconnect has no time. Both factories take turns in one process. Programs writes a table of
-// medians.
+// connections until then. A reconnect has no time. The two factories take turns in one process. Programs writes a table
+// of medians.
 func Programs(ctx context.Context, all []Program, dir, command string, out io.Writer) (err error) {
 	c, err := cluster.StartReal(ctx, dir)
 	if err != nil {
@@ -96,7 +95,6 @@ func Programs(ctx context.Context, all []Program, dir, command string, out io.Wr
 	return nil
 }
 
-// programs holds the API server, its objects and the directory for stores that Programs uses.
 type programs struct {
 	config *rest.Config
 	world  programWorld
@@ -179,7 +177,6 @@ func summary(costs []cost, of func(cost) float64) report.Summary {
 	return report.Summarize(all)
 }
 
-// cost is the measured cost of a start or a reconnect of a program.
 type cost struct {
 	took                            time.Duration // time to HasSynced; zero for a reconnect
 	requests, received, connections int64
@@ -189,7 +186,7 @@ type cost struct {
 type link struct {
 	network  *subject.Network
 	requests atomic.Int64
-	// config is the client configuration. All clients made from it share the network connections.
+	// config is the client configuration. All clients made from config share the network connections.
 	config *rest.Config
 	close  func()
 }
@@ -206,7 +203,6 @@ func (p *programs) link(qps float32) (*link, error) {
 	return l, nil
 }
 
-// typed returns the configuration of a typed client that prefers protobuf.
 func (l *link) typed() *rest.Config {
 	config := rest.CopyConfig(l.config)
 	config.ContentType = runtime.ContentTypeProtobuf
@@ -214,7 +210,6 @@ func (l *link) typed() *rest.Config {
 	return config
 }
 
-// counting is an HTTP transport that counts requests.
 type counting struct {
 	http.RoundTripper
 	n *atomic.Int64
@@ -225,7 +220,7 @@ func (c counting) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.RoundTripper.RoundTrip(r)
 }
 
-// starter holds what client-go's and Larder's factories have in common: start, sync and shutdown.
+// starter is the common part of client-go's and Larder's factories: start, sync and shutdown.
 type starter struct {
 	informer func(gvr schema.GroupVersionResource) (cache.SharedIndexInformer, error)
 	start    func(stop <-chan struct{})
@@ -248,7 +243,6 @@ func dynamicStarter(f dynamicinformer.DynamicSharedInformerFactory) starter {
 	}, f.Start, f.Shutdown}
 }
 
-// clientGo starts a program with client-go's factory.
 func (p *programs) clientGo(ctx context.Context, one Program, qps float32, reconnect bool) (cost, error) {
 	l, err := p.link(qps)
 	if err != nil {
@@ -272,7 +266,6 @@ func (p *programs) clientGo(ctx context.Context, one Program, qps float32, recon
 	return typedStarter(f).run(ctx, one, l, begun, reconnect)
 }
 
-// larder starts a program with Larder's factory.
 func (p *programs) larder(
 	ctx context.Context, one Program, qps float32, file string, reconnect bool,
 ) (_ cost, err error) {

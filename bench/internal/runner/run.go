@@ -16,31 +16,27 @@ import (
 	"github.com/larder-dev/larder/bench/internal/scenario"
 )
 
-// Options select the benchmark cases to run.
 type Options struct {
 	// Pods has the numbers of pods to measure. ConfigMaps and Widgets are the numbers of these objects, 0 for none.
 	Pods                []int
 	ConfigMaps, Widgets int
-	// Runs is the number of runs of each benchmark case.
-	Runs int
+	Runs                int
 	// Effort scales durations and repetitions: 1 is a full run, and smaller values are quicker.
 	Effort float64
 	// Only matches the names of the scenarios to run. Default: all.
-	Only *regexp.Regexp
-	// EmbeddedOnly runs all scenarios on the embedded server.
+	Only         *regexp.Regexp
 	EmbeddedOnly bool
 	// Profile is an absolute directory for a profile of each case. Default: no profiles.
 	Profile string
 	// Dir is a directory for temporary files. Required.
-	Dir string
-	// Progress receives a line of text for each benchmark case.
+	Dir      string
 	Progress io.Writer
 }
 
-// Outcome is the result of a benchmark run.
 type Outcome struct {
 	Samples []report.Sample
-	// Server is the version of the last kube-apiserver that was used. If none was, it describes the embedded server.
+	// Server is the version of the last kube-apiserver that was used. Without a kube-apiserver, it describes the embedded
+	// server.
 	Server string
 }
 
@@ -67,7 +63,6 @@ func Run(ctx context.Context, o Options) (Outcome, error) {
 	return r.outcome, errors.Join(errs...)
 }
 
-// group holds the scenarios and objects that share one API server.
 type group struct {
 	real      bool
 	kind      load.Kind
@@ -75,7 +70,7 @@ type group struct {
 	scenarios []scenario.Scenario
 }
 
-// groups returns the groups of scenarios in the order of the run. Each group starts a server of its own.
+// groups returns the groups of scenarios in the order of the run. Each group starts a new server.
 func (o Options) groups() []group {
 	var all []group
 	add := func(real bool, kind string, n int) {
@@ -101,7 +96,6 @@ func (o Options) groups() []group {
 	return all
 }
 
-// run is the state of a benchmark run.
 type run struct {
 	Options
 	started     time.Time
@@ -109,7 +103,6 @@ type run struct {
 	outcome     Outcome
 }
 
-// group starts a server, loads it and runs the scenarios of the group.
 func (r *run) group(ctx context.Context, g group) (err error) {
 	dir, err := os.MkdirTemp(r.Dir, "group-")
 	if err != nil {

@@ -18,7 +18,6 @@ import (
 	"github.com/larder-dev/larder/informer"
 )
 
-// startRuns is the number of starts of each informer at each size.
 const startRuns = 15
 
 // pause is the time before each start. A consistent read waits for etcd's progress notification to the watch cache,
@@ -50,7 +49,7 @@ var started = []struct {
 //
 // In the quiet rows no object of the collection changes while Larder is down. Another object changes before each start,
 // so the server's resourceVersion always differs from the stored one. In the busy row an object of the collection
-// changes every 50 ms. The three subjects take turns in one process. So other load on the machine affects all of them,
+// changes every 50 ms. The three subjects take turns in one process. So other load on the machine affects all subjects,
 // and ratios are reliable even if times are not.
 func Starts(ctx context.Context, sizes []int, dir, command string, out io.Writer) (err error) {
 	c, err := cluster.StartReal(ctx, dir)
@@ -82,7 +81,6 @@ func Starts(ctx context.Context, sizes []int, dir, command string, out io.Writer
 	return nil
 }
 
-// starts measures a collection of n objects and returns its row of the table.
 func (h *host) starts(ctx context.Context, n int, busy bool) (string, error) {
 	if err := h.cluster.Load(ctx, h.kind, n); err != nil {
 		return "", err
@@ -136,7 +134,6 @@ func (h *host) start(ctx context.Context, c scenario.Case) (scenario.Result, err
 	return measure(ctx, &scenario.Bench{Case: c, Kind: h.kind})
 }
 
-// keepBusy changes the collection's objects one after the other until stop is called.
 func (h *host) keepBusy(ctx context.Context, n int) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup

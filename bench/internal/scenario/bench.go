@@ -12,7 +12,7 @@ import (
 	"github.com/larder-dev/larder/bench/internal/subject"
 )
 
-// Bench is one benchmark case while it runs, in a process of its own.
+// Bench is one benchmark case while it runs, in a separate process.
 type Bench struct {
 	Case Case
 	Kind load.Kind
@@ -22,8 +22,8 @@ type Bench struct {
 	Ready func() error
 }
 
-// run starts the informer of the case, calls the measuring function, and stops the informer. If w is not nil, it is
-// registered as handler.
+// run starts the informer of the case, calls measure, and stops the informer. If w is not nil, it is registered as
+// handler.
 func (b *Bench) run(
 	ctx context.Context, w *subject.Witness, measure func(r *subject.Running) (Result, error),
 ) (Result, error) {
@@ -39,15 +39,12 @@ func (b *Bench) run(
 	return result, errors.Join(err, r.Stop())
 }
 
-// witness returns a handler that signals when it receives the last change of the case.
 func (b *Bench) witness() *subject.Witness {
 	return subject.NewWitness(b.Kind, 0, b.markerKey(), b.Case.Revision)
 }
 
-// markerKey returns the key of the object that the driver changes last.
 func (b *Bench) markerKey() string { return b.Kind.Key(b.Case.Marker) }
 
-// await waits until done is closed. what describes the wait in errors.
 func await(ctx context.Context, what string, done <-chan struct{}) error {
 	select {
 	case <-done:
@@ -57,14 +54,13 @@ func await(ctx context.Context, what string, done <-chan struct{}) error {
 	}
 }
 
-// addMemory adds the memory peaks of this process to the result.
 func (b *Bench) addMemory(result Result) Result {
 	peak := b.Memory.Peak()
 	result["rss_anon"], result["rss_file"] = float64(peak.Anon), float64(peak.File)
 	return result
 }
 
-// complete returns an error unless the informer holds exactly the objects of the benchmark.
+// complete returns an error unless the informer has exactly the objects of the benchmark.
 func (b *Bench) complete(r *subject.Running) error {
 	held := 0
 	for _, key := range r.Informer.GetStore().ListKeys() {

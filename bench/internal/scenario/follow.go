@@ -15,8 +15,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// writes holds the bytes written so far. store is Larder's own count. io is the kernel's count for the whole process,
-// which leaves out memory file systems.
+// writes is the number of bytes written so far. store is Larder's own count. io is the kernel's count for the whole
+// process, which omits memory file systems.
 type writes struct{ store, io int64 }
 
 func writesOf(s *store.Store) (w writes, err error) {
@@ -27,8 +27,6 @@ func writesOf(s *store.Store) (w writes, err error) {
 	return w, err
 }
 
-// addTo adds to the result the bytes written per event since the earlier count. suffix is appended to the keys of these
-// figures.
 func (w writes) addTo(result Result, earlier writes, suffix string, events int) {
 	result["written"+suffix] = float64(w.store-earlier.store) / float64(events)
 	result["io"+suffix] = float64(w.io-earlier.io) / float64(events)
@@ -50,12 +48,11 @@ func tallyOf(r *subject.Running, w *subject.Witness) tally {
 	return t
 }
 
-// since returns the difference to an earlier tally.
 func (t tally) since(earlier tally) tally {
 	return tally{delivered: t.delivered - earlier.delivered, merged: t.merged - earlier.merged}
 }
 
-// check returns an error unless the handler received each of the made updates, in a call of its own or merged.
+// check returns an error unless the handler received each of the made updates, in a separate call or merged.
 func (t tally) check(made int) error {
 	if t.delivered+t.merged != made {
 		return fmt.Errorf("%d updates were made, but the handler was told of %d, and %d were merged into those",
@@ -64,7 +61,6 @@ func (t tally) check(made int) error {
 	return nil
 }
 
-// rate returns the figures for the counted updates, received during the duration took.
 func (t tally) rate(took time.Duration) Result {
 	return Result{
 		"rate": float64(t.delivered) / took.Seconds(), "told": float64(t.delivered),
@@ -72,18 +68,16 @@ func (t tally) rate(took time.Duration) Result {
 	}
 }
 
-// followed holds the measurements of follow.
 type followed struct {
 	tally
 	took     time.Duration
 	received int64
-	// before holds the bytes written before the changes.
-	before writes
+	before   writes
 }
 
 // follow waits until the handler has received all objects, lets the driver make the changes, and waits until the
-// handler has received the last one. With hold, the network is blocked until the changes are made. If the changes have
-// a rate, it is blocked only until they begin.
+// handler has received the last change. With hold, the network is blocked until the changes are made. If the changes
+// have a rate, the network is blocked only until they begin.
 func (b *Bench) follow(
 	ctx context.Context, r *subject.Running, w *subject.Witness, hold func(*subject.Network),
 ) (f followed, err error) {
@@ -175,7 +169,6 @@ func (b *Bench) addDurable(ctx context.Context, r *subject.Running, result Resul
 	return err
 }
 
-// runLatency measures the time from each update in the server to the handler's call.
 func runLatency(ctx context.Context, b *Bench) (Result, error) {
 	var took []float64
 	w := b.witness()
@@ -201,12 +194,12 @@ func quantiles(took []float64, made int) (Result, error) {
 		return nil, fmt.Errorf("%d updates were made, but the handler was told of %d", made, len(took))
 	}
 	slices.Sort(took)
-	// The quantile by the nearest-rank method: the smallest latency that at least percent of all do not exceed.
+	// The quantile by the nearest-rank method is the smallest latency that at least percent of all latencies do not
+	// exceed.
 	quantile := func(percent int) float64 { return took[max(0, (percent*made+99)/100-1)] }
 	return Result{"p50": quantile(50), "p99": quantile(99)}, nil
 }
 
-// runFlash measures the bytes that updates of a few busy objects write to the disk.
 func runFlash(ctx context.Context, b *Bench) (Result, error) {
 	w := b.witness()
 	return b.run(ctx, w, func(r *subject.Running) (Result, error) {

@@ -26,8 +26,8 @@ func TestEvery(t *testing.T) {
 	}
 }
 
-// TestHotObjectsAreSpread checks that the frequently changed objects are spread evenly over all keys. If they were
-// neighbours, they would share pages of the bbolt file.
+// TestHotObjectsAreSpread checks that the frequently changed objects are spread evenly over all keys. Neighbours would
+// share pages of the bbolt file.
 func TestHotObjectsAreSpread(t *testing.T) {
 	const n = 10_000
 	i := slices.IndexFunc(All(), func(s Scenario) bool { return s.Name == "flash" })
@@ -47,7 +47,7 @@ func TestHotObjectsAreSpread(t *testing.T) {
 }
 
 // TestKindsOfGoals checks that each goal names a kind of objects that its scenario measures. Otherwise no figure would
-// be compared with it.
+// be compared with the goal.
 func TestKindsOfGoals(t *testing.T) {
 	for _, s := range All() {
 		for _, m := range s.Metrics {

@@ -20,7 +20,6 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// theList is the name, in results, of the reference that rawList measures.
 const theList = "the list, gzipped, to /dev/null"
 
 // rawList lists the objects with gzip, in pages of Larder's size, and discards them, like curl to /dev/null. So it
@@ -54,7 +53,6 @@ func rawList(ctx context.Context, b *Bench) (Result, error) {
 	return Result{"synced": took, "told": took, "pages": float64(pages)}, nil
 }
 
-// rawPage reads one page of a list, and returns the continue token of the next page.
 func rawPage(ctx context.Context, client *http.Client, address, accept string) (token string, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
@@ -81,7 +79,7 @@ func rawPage(ctx context.Context, client *http.Client, address, accept string) (
 			return "", err
 		}
 		plain := make([]byte, 1<<10)
-		n, _ := io.ReadFull(z, plain) // head ends within the gzip stream, so an error at its end is expected
+		n, _ := io.ReadFull(z, plain) // an error is expected: only the head of the gzip stream is there
 		head = plain[:n]
 	}
 	_, err = io.Copy(io.Discard, body)
@@ -91,5 +89,5 @@ func rawPage(ctx context.Context, client *http.Client, address, accept string) (
 // continueToken matches a continue token, in protobuf and in JSON: base64 of JSON that begins with {"v".
 var continueToken = regexp.MustCompile(`eyJ2[A-Za-z0-9_-]+`)
 
-// continueOf returns the continue token in the metadata at the start of a list; "" without one.
+// continueOf returns the continue token in the metadata at the start of a list; "" without a token.
 func continueOf(head []byte) string { return string(continueToken.Find(head[:min(len(head), 400)])) }

@@ -9,7 +9,6 @@ import (
 	"github.com/larder-dev/larder/bench/internal/subject"
 )
 
-// TestContinueOf checks that rawList finds the continue tokens and reads all pages of a list.
 func TestContinueOf(t *testing.T) {
 	const n = 5000 // more than two pages
 	server, err := cluster.StartEmbedded(n)

@@ -7,9 +7,7 @@ import (
 	"github.com/larder-dev/larder/bench/internal/subject"
 )
 
-// Metric is one figure of a scenario.
 type Metric struct {
-	// Key is the figure's key in the Result.
 	Key string
 	// Title is appended to the scenario's title to name the figure in a table.
 	Title string
@@ -17,11 +15,10 @@ type Metric struct {
 	// Against names the reference of Larder's figure, if it is not client-go: the figure with the same Key in the Result
 	// of Raw, or the figure with Key and the suffix Reference in Larder's own Result.
 	Against string
-	// Goals are the project's goals for the figure.
-	Goals []Goal
+	Goals   []Goal
 }
 
-// Values of Metric.Against other than the name of a figure: they say with what Larder's figure is compared.
+// Values of Metric.Against that are not the name of a figure.
 const (
 	// Fewer compares Larder with itself on a tenth of the objects.
 	Fewer = "Larder with fewer objects"
@@ -45,10 +42,8 @@ func (m Metric) goal(goals ...Goal) Metric {
 	return m
 }
 
-// Unit is the unit of a figure.
 type Unit string
 
-// The units of figures.
 const (
 	Seconds      Unit = "s"
 	Microseconds Unit = "µs"
@@ -57,28 +52,25 @@ const (
 	Count        Unit = ""
 )
 
-// GoalsFor is the kind of objects that a goal applies to by default. GoalsN is the number of objects that goals are set
-// for. With fewer objects a goal is only a hint.
+// GoalsFor is the default kind of objects of a goal. GoalsN is the number of objects for which goals are set. With
+// fewer objects a goal is only a hint.
 const (
 	GoalsFor = "pods"
 	GoalsN   = 100_000
 )
 
-// Goal is a limit for a figure.
 type Goal struct {
 	// Kind is the kind of objects that the goal applies to. Default: GoalsFor.
-	Kind string
-	// Dynamic is true if the goal is for unstructured objects.
+	Kind    string
 	Dynamic bool
-	// Residencies are the modes of memory use (decoded objects kept or not) that each must meet the goal. Default: all.
+	// Residencies must all meet the goal. Default: all residencies.
 	Residencies []string
 	// AtLeast is true if the limit is a minimum; otherwise it is a maximum.
 	AtLeast bool
 	// Value is true if the limit is for the figure itself; otherwise it is for the ratio.
 	Value bool
 	Limit float64
-	// Text is the goal as results show it.
-	Text string
+	Text  string
 }
 
 func atMost(limit float64, text string, residencies ...string) Goal {
@@ -104,12 +96,10 @@ func (g Goal) of(kind string) Goal {
 	return g
 }
 
-// For reports whether the goal applies to a row with this kind of objects and this residency.
 func (g Goal) For(kind string, dynamic bool, residency string) bool {
 	return cmp.Or(g.Kind, GoalsFor) == kind && g.Dynamic == dynamic && slices.Contains(g.Each(), residency)
 }
 
-// Each returns the residencies (decoded objects kept in memory or not) that each must meet the goal.
 func (g Goal) Each() []string {
 	if g.Residencies == nil {
 		return subject.Residencies

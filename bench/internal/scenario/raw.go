@@ -34,7 +34,6 @@ type rawFile struct {
 	values [][]byte
 }
 
-// newRaw creates the bbolt file. The caller must remove it.
 func newRaw(b *Bench) (_ *rawFile, err error) {
 	raw, format := &rawFile{}, formatOf(b.Case)
 	path := filepath.Join(filepath.Dir(b.Case.File), "raw.db")
@@ -78,7 +77,6 @@ func (r *rawFile) put(b *Bench, numbers []int) error {
 	return nil
 }
 
-// remove closes the bbolt file and deletes it.
 func (r *rawFile) remove() error {
 	path := r.Path()
 	return errors.Join(r.Close(), os.Remove(path))
@@ -107,7 +105,7 @@ func rawReads(ctx context.Context, b *Bench) (Result, error) {
 }
 
 // rawWrites measures writes to a plain bbolt file: it writes every object once, in random order, so that most updates
-// write a page of their own.
+// write a separate page.
 func rawWrites(_ context.Context, b *Bench) (Result, error) {
 	raw, err := newRaw(b)
 	if err != nil {
@@ -119,14 +117,13 @@ func rawWrites(_ context.Context, b *Bench) (Result, error) {
 	return Result{"rate": float64(b.Case.N) / took.Seconds()}, errors.Join(err, raw.remove())
 }
 
-// rawFormat is the encoding of objects in the plain bbolt file.
 type rawFormat struct {
 	encode func(pod *corev1.Pod) ([]byte, error)
 	decode func(value []byte) error
 }
 
 // formatOf returns the encoding of a case's objects in the plain bbolt file. Typed objects are in the protobuf of their
-// type. Unstructured objects are in Larder's encoding, the fastest one: against JSON, Larder would win too easily.
+// type. Unstructured objects are in Larder's encoding, the fastest encoding: against JSON, Larder would win too easily.
 func formatOf(c Case) rawFormat {
 	if !c.Subject.Dynamic {
 		return rawFormat{
@@ -152,11 +149,11 @@ func formatOf(c Case) rawFormat {
 	}
 }
 
-// committedEvents is the number of events that are each committed alone to measure the cost of a commit. leastCommitted
+// committedEvents is the number of events that are committed separately to measure the cost of a commit. leastCommitted
 // is the minimum in a short run.
 const committedEvents, leastCommitted = 1000, 100
 
-// commitEachEvent measures a file like Larder's in which each change is committed in a transaction of its own.
+// commitEachEvent measures a file like Larder's in which each change is committed in a separate transaction.
 func commitEachEvent(ctx context.Context, b *Bench) (_ Result, err error) {
 	s, err := store.Open(b.Case.File, store.Options{})
 	if err != nil {

@@ -72,7 +72,8 @@ const (
 	steadyAfter = 100 * time.Millisecond
 )
 
-// steadyHeap returns the live heap once it no longer changes. Before that, tables in memory may fill in the background.
+// steadyHeap returns the live heap once the heap no longer changes. Before that, tables in memory may fill in the
+// background.
 func steadyHeap(ctx context.Context) (float64, error) {
 	last := liveHeap()
 	for {

@@ -17,7 +17,6 @@ type Scenario struct {
 	Name string
 	// Title begins the names of the scenario's figures in tables.
 	Title string
-	// Kinds are the resources to measure with.
 	Kinds []string
 	// Embedded is true if the scenario runs on the embedded API server, because kube-apiserver is too slow.
 	Embedded bool
@@ -31,12 +30,10 @@ type Scenario struct {
 	Subjects func(kind load.Kind) []subject.Spec
 	// Changes returns the changes of objects during the case. Default: none.
 	Changes func(c Case) Changes
-	// Run measures the case, in its process.
-	Run func(ctx context.Context, b *Bench) (Result, error)
+	Run     func(ctx context.Context, b *Bench) (Result, error)
 	// Raw measures the upper bound for any informer, for example plain bbolt, in place of Run. Default: no bound is
 	// measured.
-	Raw func(ctx context.Context, b *Bench) (Result, error)
-	// Metrics are the figures of the scenario, in the order of the table.
+	Raw     func(ctx context.Context, b *Bench) (Result, error)
 	Metrics []Metric
 }
 
@@ -51,22 +48,20 @@ type Case struct {
 	File string
 	// Profile is the directory for profiles of the processor and of the heap. Default: no profiles.
 	Profile string `json:",omitempty"`
-	// Effort is 1 in a full run, and less in a quick one. It scales durations and numbers of repetitions.
+	// Effort is 1 in a full run, and less in a quick run. It scales durations and numbers of repetitions.
 	Effort float64
-	// Made is the number of changes that the driver makes on the server. The last change sets the object number Marker
-	// to the revision Revision.
+	// Made is the number of changes that the driver makes on the server. The last change sets the object number Marker to
+	// the revision Revision.
 	Made, Marker, Revision int
 }
 
-// Changes describes the changes of objects that the driver makes on the server while the case's process waits in
-// Bench.Ready.
+// Changes are the changes of objects that the driver makes on the server while the case's process waits in Bench.Ready.
 type Changes struct {
-	// Numbers are the numbers of the objects to change, in order.
 	Numbers []int
 	// Rounds is the number of changes of each object. Every object is changed once before the next round begins.
 	Rounds int
-	// PerSecond is the rate of changes. If it is set, the changes begin when Bench.Ready returns. Default: Ready
-	// returns after all changes.
+	// PerSecond is the rate of changes. If it is set, the changes begin when Bench.Ready returns. Default: Ready returns
+	// after all changes.
 	PerSecond float64
 	// BeforeStart is true if the changes are made before the case's process starts.
 	BeforeStart bool
@@ -74,17 +69,15 @@ type Changes struct {
 	LoseHistory bool
 }
 
-// Result holds the figures of one benchmark case, by the key of the metric.
 type Result map[string]float64
 
 // ServerCPU is the key of the server's processor time. The driver sets its value if the process has set the key.
 const ServerCPU = "server_cpu"
 
-// Reference is the suffix of a figure's key under which a case stores the value to compare with, if it has measured one
-// itself.
+// Reference is the suffix of a figure's key under which a case stores a comparison value that the case itself has
+// measured.
 const Reference = "_reference"
 
-// Measure returns the function that measures a case: Run or Raw of its scenario.
 func Measure(c Case) (func(ctx context.Context, b *Bench) (Result, error), error) {
 	for _, s := range All() {
 		switch {
@@ -98,8 +91,8 @@ func Measure(c Case) (func(ctx context.Context, b *Bench) (Result, error), error
 	return nil, fmt.Errorf("there is no scenario %q", c.Scenario)
 }
 
-// Cases returns the informers to measure for one kind of objects. If the scenario has a bbolt reference, that is added
-// once for typed and once for dynamic informers.
+// Cases returns the informers to measure for one kind of objects. A bbolt reference is added once for typed and once
+// for dynamic informers.
 func (s Scenario) Cases(kind load.Kind) []subject.Spec {
 	specs := s.Subjects(kind)
 	for _, spec := range slices.Clone(specs) {
@@ -111,8 +104,8 @@ func (s Scenario) Cases(kind load.Kind) []subject.Spec {
 	return specs
 }
 
-// every returns every step-th number below n, beginning with 0. It is used to spread the changed objects over the file:
-// a commit of neighbours would write few pages.
+// every returns every step-th number below n, beginning with 0. It spreads the changed objects over the file: a commit
+// of neighbours would write few pages.
 func every(step, n int) []int {
 	numbers := make([]int, 0, (n+step-1)/step)
 	for i := 0; i < n; i += step {
@@ -121,7 +114,6 @@ func every(step, n int) []int {
 	return numbers
 }
 
-// shuffled returns the numbers below n in a fixed random order.
 func shuffled(n int) []int { return rand.New(rand.NewPCG(2, 3)).Perm(n) }
 
 // informers returns Larder with every residency, client-go with its defaults, and client-go without WatchList.
@@ -130,7 +122,7 @@ func informers(dynamic bool) []subject.Spec {
 		subject.Spec{Library: subject.ClientGoList, Dynamic: dynamic})
 }
 
-// larders returns variants of a Larder informer, one for each residency (decoded objects in memory or not).
+// larders returns variants of a Larder informer, one for each residency.
 func larders(like subject.Spec) []subject.Spec {
 	var specs []subject.Spec
 	for _, residency := range subject.Residencies {
@@ -149,7 +141,7 @@ func typedAndDynamic(kind load.Kind) []subject.Spec {
 	return append(informers(false), informers(true)...)
 }
 
-// typed returns the informers on typed objects, or on unstructured ones if the kind has no Go type.
+// typed returns the informers on typed objects, or on unstructured objects if the kind has no Go type.
 func typed(kind load.Kind) []subject.Spec { return informers(kind.Example == nil) }
 
 // updated returns the informers for the scenarios that measure the delivery of updates.

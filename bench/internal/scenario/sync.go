@@ -14,7 +14,6 @@ import (
 	"github.com/larder-dev/larder/internal/cli/command"
 )
 
-// runSync runs larder sync in this process until it has synced.
 func runSync(ctx context.Context, b *Bench) (_ Result, err error) {
 	access, caFile := b.Case.Access, b.Case.File+".ca"
 	args := []string{

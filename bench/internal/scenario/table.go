@@ -9,8 +9,7 @@ import (
 	"github.com/larder-dev/larder/informer"
 )
 
-// The residencies (decoded objects in memory or not) that goals name. Goals for RssAnon are for None; the memory of All
-// is only reported.
+// The residencies that goals name. Goals for RssAnon are for None; the memory of All is only reported.
 const (
 	all  = subject.All
 	none = subject.None
@@ -24,7 +23,6 @@ const (
 	secondAndCommit = "a second and the commit"
 )
 
-// Values that several scenarios share.
 var (
 	everyKind = []string{"pods", "configmaps", "widgets"}
 	pods      = []string{"pods"}
@@ -36,12 +34,11 @@ var (
 )
 
 const (
-	// hotRounds is the number of times that each frequently changed object is changed.
 	hotRounds = 10
 	// latencySeconds is the duration of the latency measurement, and latencyRate its number of changes a second.
 	latencySeconds, latencyRate = 10, 1000
-	// The scenario flash changes one object in a hundred, a hundred times in a minute: with 100,000 objects that is
-	// 1,667 changes a second. A short run lasts only a part of the minute, at the same rate.
+	// The scenario flash changes one object in a hundred, a hundred times in a minute: with 100,000 objects that is 1,667
+	// changes a second. A short run lasts only a part of the minute, at the same rate.
 	flashRounds, flashSeconds = 100, 60.0
 	// One case of the scenario flash commits only every ten seconds. A suffix distinguishes the keys of its results.
 	seldomInterval = 10 * time.Second
@@ -51,7 +48,8 @@ const (
 // All returns the scenarios in the order of runs and reports.
 func All() []Scenario { return slices.Concat(fromServer, updates) }
 
-// fromServer has the scenarios in which an informer reaches the server's state by a start or a list, and reads from it.
+// fromServer has the scenarios in which an informer reaches the server's state by a start or a list, and reads from
+// that state.
 var fromServer = []Scenario{
 	{
 		Name: "restart", Title: "restart, nothing changed, no handler", Kinds: everyKind, Stored: true,
@@ -64,8 +62,8 @@ var fromServer = []Scenario{
 			metric("synced_disk", "time to HasSynced, policy Disk", Seconds, atMost(1.0/50, "1/50")),
 			metric("synced_resumed", "time to HasSynced, policy Resumed", Seconds,
 				atMost(2.5, "2.5 s").value(),
-				// The second goal is set on widgets, which are ten times as many as the pods and have no Go type: the same
-				// limit must hold for any number of objects.
+				// The second goal is set on widgets, which are ten times as many as the pods and have no Go type: the same limit
+				// must hold for any number of objects.
 				atMost(2.5, "2.5 s").value().of("widgets").dynamic()),
 			metric(ServerCPU, "API server CPU", Seconds, atMost(1.0/50, "1/50")),
 			metric("synced_disk", "time to HasSynced, policy Disk", Seconds, atMost(1.5, "1.5×")).against(Fewer),
@@ -151,7 +149,7 @@ var fromServer = []Scenario{
 		},
 	},
 	{
-		// The scenario of an informer that has synced and receives no changes.
+		// The informer of this scenario has synced and receives no changes.
 		Name: "reads", Title: "steady", Kinds: pods, Stored: true,
 		Subjects: typedAndDynamic, Run: runReads, Raw: rawReads,
 		Metrics: []Metric{
@@ -173,8 +171,8 @@ var updates = []Scenario{
 		Changes:  func(c Case) Changes { return Changes{Numbers: every(10, c.N), Rounds: hotRounds} },
 		Subjects: updated, Run: runUpdates,
 		Metrics: []Metric{
-			// The rate counts calls of the handler. The figure after it compares the number of calls with the number
-			// of updates made.
+			// The rate counts calls of the handler. The figure after the rate compares the number of calls with the number of
+			// updates made.
 			metric("rate", "rate", PerSecond, atLeast(1.0, "1.0×", all), atLeast(1.3, "1.3×", none)),
 			delivered, durable,
 		},
@@ -210,9 +208,9 @@ var updates = []Scenario{
 	},
 	{
 		Name: "flash", Title: "1 % of the objects, each updated 100 times a minute", Kinds: pods, Embedded: true,
-		// The freelist grows with the changes of a file, and each commit writes it. Committing each event would pay for
-		// earlier scenarios, and Larder's few commits would look better than they are. Both start with the same file without
-		// free pages.
+		// The freelist grows with the changes of a file, and each commit writes it. Without compaction, the reference that
+		// commits each event would pay for the changes of earlier scenarios, and Larder's few commits would look better than
+		// they are. So both start with the same file without free pages.
 		Stored: true, Compacted: true,
 		Changes: func(c Case) Changes {
 			hot := every(100, c.N)
@@ -220,7 +218,7 @@ var updates = []Scenario{
 			return Changes{Numbers: hot, Rounds: rounds, PerSecond: float64(len(hot)) * flashRounds / flashSeconds}
 		},
 		Subjects: func(load.Kind) []subject.Spec {
-			// The written bytes do not depend on the residency, so one is enough.
+			// The written bytes do not depend on the residency, so one residency is enough.
 			return []subject.Spec{
 				{Library: subject.Larder, Residency: all},
 				{Library: subject.Larder, Residency: all, CommitInterval: seldomInterval},

@@ -23,7 +23,6 @@ func TestTally(t *testing.T) {
 	}
 }
 
-// TestMergedUpdatesDoNotCount checks that merged updates do not count for the rate.
 func TestMergedUpdatesDoNotCount(t *testing.T) {
 	result := tally{delivered: 400, merged: 600}.rate(2 * time.Second)
 	if result["rate"] != 200 || result["told"] != 400 || result["told"+Reference] != 1000 {

@@ -23,10 +23,8 @@ import (
 	"github.com/larder-dev/larder/snapshot/remote"
 )
 
-// ChildArgument is the first argument of the process that runs one benchmark case.
 const ChildArgument = "fleet"
 
-// caseTimeout is the time after which a benchmark case that hangs is ended.
 const caseTimeout = 30 * time.Minute
 
 // work is the driver's order to the process that runs a benchmark case.
@@ -34,35 +32,31 @@ type work struct {
 	Fleet
 	Access cluster.Access
 	// Seed is the URL of the snapshot from which the stores start. Default: the stores list instead.
-	Seed string `json:",omitempty"`
-	// SignedBy is the public key of the snapshot's signature.
+	Seed     string `json:",omitempty"`
 	SignedBy minisign.PublicKey
-	// Dir is an empty directory for the stores.
-	Dir string
+	Dir      string
 	// Profile is the prefix of the names of profiles. Default: no profiles.
 	Profile string `json:",omitempty"`
 }
 
-// started holds the measurements that the process returns to the driver. Slices have one value for each store. Times
-// are in seconds since all stores were started.
+// started has the measurements that the process returns to the driver. Slices have one value for each store. Times are
+// in seconds since all stores were started.
 type started struct {
-	// Synced holds the times of HasSynced with the policy Resumed. Committed holds the times at which no dirty changes
-	// were left after that.
+	// Synced has the times of HasSynced with the policy Resumed. Committed has the times at which no dirty changes were
+	// left after that.
 	Synced, Committed []float64
 	// Received has the bytes from the API server, and Seed the bytes of the snapshot.
 	Received, Seed []float64
-	// CPU is the processor time of the process in seconds, Written the bytes that it wrote to disk, and Anon the peak
-	// of its RssAnon. All three are taken when the last store has committed.
+	// CPU is the processor time of the process in seconds, Written the bytes that it wrote to disk, and Anon the peak of
+	// its RssAnon. All three are taken when the last store has committed.
 	CPU, Written, Anon float64
 }
 
-// member is one store with its informer.
 type member struct {
 	*subject.Running
 	seed meter.Received
 }
 
-// fleet holds the stores of a benchmark case and their informers.
 type fleet struct {
 	work
 	members []*member
@@ -90,7 +84,6 @@ func Child(ctx context.Context, in io.Reader, out io.Writer) (err error) {
 	return errors.Join(json.NewEncoder(out).Encode(f.started), f.check())
 }
 
-// start starts all stores at the same time, and waits until they are committed.
 func (f *fleet) start(ctx context.Context) error {
 	memory, err := proc.StartSampler()
 	if err != nil {
@@ -138,7 +131,6 @@ func (f *fleet) start(ctx context.Context) error {
 	return errors.Join(err, writtenErr)
 }
 
-// options returns the options of the informer on one store.
 func (f *fleet) options(m *member, file string) subject.Options {
 	o := subject.Options{
 		Spec: subject.Spec{Library: subject.Larder, Residency: subject.None}, Kind: load.KindOf("pods"),
@@ -170,7 +162,6 @@ func (f *fleet) check() error {
 	return nil
 }
 
-// stop stops the running stores.
 func (f *fleet) stop() error {
 	var errs []error
 	for _, m := range f.members {

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// runProcess runs a benchmark case in a process of its own. When the measurements have arrived, and before the stores
+// runProcess runs a benchmark case in a separate process. When the measurements have arrived, and before the stores
 // stop, it calls answered.
 func runProcess(ctx context.Context, c work, answered func()) (s started, err error) {
 	program, err := os.Executable()

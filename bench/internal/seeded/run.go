@@ -23,15 +23,13 @@ import (
 // Fleet is a number of stores, each with all pods of a server, and the number of these pods.
 type Fleet struct{ Stores, Pods int }
 
-// Options select what to measure.
 type Options struct {
 	// Fleets are measured in turn, with increasing numbers of pods.
 	Fleets []Fleet
 	// Changed is the number of pods that change between the snapshot and the starts.
 	Changed int
 	// Runs is the number of starts for each fleet and each way of starting (list, seed). The ways take turns.
-	Runs int
-	// Embedded is true if the embedded API server is used in place of kube-apiserver.
+	Runs     int
 	Embedded bool
 	// Profile is an absolute directory for profiles of the processes. Default: no profiles.
 	Profile string
@@ -46,14 +44,12 @@ const (
 	mostIdle  = 2 * time.Minute
 )
 
-// unchecked stops kube-apiserver from comparing its cache with etcd about every six minutes. With 100,000 pods that
-// uses as much processor time as a list, and would be charged to the running case.
+// unchecked stops kube-apiserver from comparing its cache with etcd about every six minutes. With 100,000 pods a
+// comparison uses as much processor time as a list, and would be charged to the running case.
 const unchecked = "--feature-gates=DetectCacheInconsistency=false"
 
-// ways are the two compared ways of a first start.
 var ways = []string{"listed", "from a seed"}
 
-// bench is the state of a benchmark run.
 type bench struct {
 	Options
 	cluster  cluster.Cluster
@@ -65,7 +61,6 @@ type bench struct {
 	private minisign.PrivateKey
 }
 
-// measured holds the measurements of one benchmark case.
 type measured struct {
 	started
 	asked cluster.Asked
@@ -74,7 +69,6 @@ type measured struct {
 	cpu, idle float64
 }
 
-// Run measures the fleets, and writes a table for each.
 func Run(ctx context.Context, o Options, out, progress io.Writer) (err error) {
 	b := &bench{Options: o, pods: load.KindOf("pods"), progress: progress}
 	if b.public, b.private, err = minisign.GenerateKey(rand.Reader); err != nil {
@@ -98,7 +92,6 @@ func Run(ctx context.Context, o Options, out, progress io.Writer) (err error) {
 	return nil
 }
 
-// fleet measures the first starts of one fleet of stores, and writes its table.
 func (b *bench) fleet(ctx context.Context, f Fleet, out io.Writer) (err error) {
 	fmt.Fprintf(b.progress, "creating %d pods\n", f.Pods)
 	if err := b.cluster.Load(ctx, b.pods, f.Pods); err != nil {
@@ -164,7 +157,6 @@ func (b *bench) save(ctx context.Context) (path string, err error) {
 	return path, errors.Join(err, r.Stop(), os.Remove(file))
 }
 
-// change changes pods on the server after the snapshot was taken.
 func (b *bench) change(ctx context.Context, f Fleet) error {
 	n := min(b.Changed, f.Pods)
 	if n == 0 {
@@ -197,7 +189,7 @@ func serve(dir string) (url string, stop func() error, err error) {
 	return "http://" + l.Addr().String() + "/", stop, nil
 }
 
-// measure runs a case in a process of its own, and then measures how much CPU the API server uses when idle.
+// measure runs a case in a separate process, and then measures how much CPU the API server uses when idle.
 func (b *bench) measure(ctx context.Context, c work) (m measured, err error) {
 	if err := os.Mkdir(c.Dir, 0o700); err != nil {
 		return m, err

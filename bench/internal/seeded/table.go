@@ -9,7 +9,6 @@ import (
 	"github.com/larder-dev/larder/bench/internal/scenario"
 )
 
-// row describes one figure of the table.
 type row struct {
 	name string
 	unit scenario.Unit
@@ -63,6 +62,5 @@ func writeTable(out io.Writer, results [][]measured) error {
 	return err
 }
 
-// middle returns the median of values. latest returns the maximum of values.
 func middle(values []float64) float64 { return report.Summarize(values).Median }
 func latest(values []float64) float64 { return slices.Max(values) }

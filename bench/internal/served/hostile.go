@@ -27,11 +27,11 @@ import (
 
 const (
 	// attackLasts is the duration of an attack after all its connections are open. ownersAsks is the number of requests
-	// that the cluster's owner sends during it.
+	// that the cluster's owner sends during the attack.
 	attackLasts = 5 * time.Second
 	ownersAsks  = 20
 	// attackersAtOnce is the maximum number of connections that are being opened at the same time. connectWithin is the
-	// timeout for opening one.
+	// timeout for opening a connection.
 	attackersAtOnce = 64
 	connectWithin   = 20 * time.Second
 	// receiveBuffer is the receive buffer of a client that does not read. It is small, so that the server's writes soon
@@ -112,7 +112,7 @@ func attacks(mallory, health string) []attack {
 	lists := func(s *server, conn net.Conn, _ int) error {
 		token := mallory
 		if s.name != "larder" {
-			token = s.config.BearerToken // a valid token
+			token = s.config.BearerToken
 		}
 		return write(conn, "GET /api/v1/pods HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer "+token+"\r\n\r\n")
 	}
@@ -136,7 +136,6 @@ func attacks(mallory, health string) []attack {
 	}
 }
 
-// sendTokens sends requests with unknown tokens, one after the other, until the connection ends.
 func sendTokens(conn net.Conn, number int) {
 	reader := bufio.NewReader(conn)
 	for i := 0; ; i++ {
@@ -155,7 +154,6 @@ func sendTokens(conn net.Conn, number int) {
 	}
 }
 
-// attack runs one attack on a server, and writes its row.
 func (b *bench) attack(ctx context.Context, a attack, s *server) error {
 	before, err := proc.Anon(s.pid)
 	if err != nil {
@@ -292,13 +290,13 @@ func (s *server) dial(ctx context.Context, a attack) (net.Conn, error) {
 	return secure, nil
 }
 
-// connections returns the number of open file descriptors of a process, network connections included.
+// connections returns the number of open file descriptors of a process, including network connections.
 func connections(pid int) (int, error) {
 	all, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
 	return len(all), err
 }
 
-// peak samples the memory of a process until the returned function is called, which returns the highest value.
+// peak samples the memory of a process until stop is called. stop returns the highest value.
 func peak(ctx context.Context, pid int) (stop func() int64) {
 	ctx, cancel := context.WithCancel(ctx)
 	highest := make(chan int64, 1)
@@ -318,7 +316,6 @@ func peak(ctx context.Context, pid int) (stop func() int64) {
 	}
 }
 
-// reviews returns the number of TokenReviews that the API server has answered.
 func (b *bench) reviews(ctx context.Context) (n int, err error) {
 	answer, err := b.upstream.do(ctx, b.upstream.client, "/metrics", "text/plain", false)
 	if err != nil {
@@ -340,7 +337,6 @@ func (b *bench) reviews(ctx context.Context) (n int, err error) {
 	return n, lines.Err()
 }
 
-// freePort returns a free address on loopback.
 func freePort() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -12,15 +12,13 @@ import (
 	"github.com/larder-dev/larder/bench/internal/report"
 )
 
-// Options select what to measure.
 type Options struct {
 	// Pods is the number of pods in the lists, Watchers the number of watches of all pods, and Shared the number of
 	// watches that share a connection.
 	Pods, Watchers, Shared int
 	// Rate is the number of changes per second, and Last the duration of the changes.
-	Rate float64
-	Last time.Duration
-	// Hostile is true if the function Hostile is to be run in place of Run.
+	Rate    float64
+	Last    time.Duration
 	Hostile bool
 	// Runs is the number of lists on each server, and of groups of gets.
 	Runs int
@@ -31,7 +29,6 @@ type Options struct {
 // getsAtOnce is the number of gets that are measured as one group.
 const getsAtOnce = 500
 
-// bench is the state of a benchmark run.
 type bench struct {
 	Options
 	cluster  cluster.Cluster
@@ -42,7 +39,8 @@ type bench struct {
 	upstream, mirror *server
 }
 
-// Run measures both servers, and writes tables of medians, each with the ratio of Larder to kube-apiserver.
+// Run measures kube-apiserver and larder sync --serve, and writes tables of medians, each with the ratio of Larder to
+// kube-apiserver.
 func Run(ctx context.Context, o Options, out, progress io.Writer) (err error) {
 	c, err := cluster.StartReal(ctx, o.Dir)
 	if err != nil {
@@ -80,7 +78,6 @@ func Run(ctx context.Context, o Options, out, progress io.Writer) (err error) {
 	return b.gets(ctx)
 }
 
-// servers returns kube-apiserver and larder sync --serve, in the order of measurement.
 func (b *bench) servers() []*server { return []*server{b.upstream, b.mirror} }
 
 // lists measures lists in each encoding on both servers, and writes a row for each encoding.
@@ -119,7 +116,6 @@ func (b *bench) lists(ctx context.Context) error {
 	return nil
 }
 
-// gets measures sequential gets, and writes rows for their latency.
 func (b *bench) gets(ctx context.Context) error {
 	fmt.Fprint(b.out, "\n| get of a pod, protobuf | kube-apiserver | Larder | ratio |\n|---|---|---|---|\n")
 	took := make([][]float64, 2)

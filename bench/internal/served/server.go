@@ -45,7 +45,6 @@ func (s *server) newClient() (*http.Client, error) {
 	}, nil
 }
 
-// do sends a GET request. It fails for any status but 200.
 func (s *server) do(ctx context.Context, client *http.Client, path, accept string, gzip bool) (*http.Response, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.config.Host+path, nil)
 	if err != nil {
@@ -68,7 +67,6 @@ func (s *server) do(ctx context.Context, client *http.Client, path, accept strin
 	return response, nil
 }
 
-// get reads an answer to its end, and returns its size.
 func (s *server) get(ctx context.Context, path, accept string, gzip bool) (int64, error) {
 	response, err := s.do(ctx, s.client, path, accept, gzip)
 	if err != nil {
@@ -116,7 +114,6 @@ func startSync(
 	}
 }
 
-// synced waits until the mirror has all pods.
 func (b *bench) synced(ctx context.Context) error {
 	store := filepath.Join(b.Dir, "mirror.db")
 	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline) && ctx.Err() == nil; {

@@ -28,13 +28,11 @@ const (
 	arriveWithin   = 30 * time.Second
 )
 
-// changes are the changes that the driver makes and the watchers receive.
 type changes struct {
 	first, n int
 	sent     []atomic.Int64 // time of each change's request in nanoseconds since 1970, by revision minus first
 }
 
-// watched holds the measurements of the watches on one server.
 type watched struct {
 	cpu        time.Duration // the server's processor time during the changes
 	upstream   time.Duration // kube-apiserver's processor time during the changes
@@ -43,7 +41,6 @@ type watched struct {
 	memory     int64     // growth of the server's memory in bytes
 }
 
-// watches measures the watches, and writes their table.
 func (b *bench) watches(ctx context.Context) error {
 	idle := map[*server]time.Duration{}
 	for _, s := range b.servers() {
@@ -193,7 +190,6 @@ func (b *bench) watch(ctx context.Context, s *server) (w watched, err error) {
 	return w, nil
 }
 
-// arrived waits until every watcher has received every change.
 func arrived(ctx context.Context, all []*watcher) error {
 	ctx, cancel := context.WithTimeout(ctx, arriveWithin)
 	defer cancel()
@@ -210,7 +206,6 @@ func arrived(ctx context.Context, all []*watcher) error {
 	return nil
 }
 
-// resourceVersion returns the resourceVersion to watch from.
 func (s *server) resourceVersion(ctx context.Context) (string, error) {
 	path := "/api/v1/namespaces/" + load.Namespace(0) + "/pods?limit=1"
 	response, err := s.do(ctx, s.client, path, "application/json", false)
@@ -229,7 +224,7 @@ func (s *server) resourceVersion(ctx context.Context) (string, error) {
 	return string(rv), nil
 }
 
-// watcher reads a watch. To save processor time it searches each frame for the revision, without decoding it.
+// watcher reads a watch. To save processor time it searches each frame for the revision, without decoding the frame.
 type watcher struct {
 	client *http.Client
 	body   io.ReadCloser
@@ -273,7 +268,6 @@ func revisionOf(frame []byte) (int, bool) {
 	return n, err == nil
 }
 
-// quantile returns the p-quantile of the values.
 func quantile(values []float64, p float64) float64 {
 	sorted := slices.Clone(values)
 	slices.Sort(sorted)

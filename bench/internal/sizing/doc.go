@@ -2,5 +2,5 @@
 // first start and of a restart, and changes a second.
 //
 // Run is the driver, and writes a table. The embedded API server runs in the driver's process. larder runs in its own
-// process (package larder), whose RssAnon is sampled. Both share the machine.
+// process (package larder), whose RssAnon is sampled. Both processes share the machine.
 package sizing

@@ -14,10 +14,8 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// atMost is the timeout of each wait for larder.
 const atMost = 10 * time.Minute
 
-// mirror is a running larder sync with a sampler of its memory.
 type mirror struct {
 	*larder.Process
 	store string
@@ -26,7 +24,7 @@ type mirror struct {
 	done     chan struct{}
 	sampling sync.WaitGroup
 	mu       sync.Mutex
-	anon     int64 // the peak of RssAnon; guarded by mu
+	anon     int64 // peak of RssAnon; mu guards anon
 }
 
 func startMirror(access cluster.Access, kind load.Kind, store string) (*mirror, error) {
@@ -67,7 +65,6 @@ func (m *mirror) live(ctx context.Context, objects int) (took, error) {
 	return took{time.Since(m.begun), m.peak()}, err
 }
 
-// reaches waits until the mirror has reached a resourceVersion.
 func (m *mirror) reaches(ctx context.Context, rv uint64) error {
 	return m.await(ctx, func(c source.Collection) bool {
 		at, _ := strconv.ParseUint(c.ResourceVersion, 10, 64)
@@ -87,7 +84,6 @@ func (m *mirror) await(ctx context.Context, holds func(source.Collection) bool) 
 	return errors.Join(ctx.Err(), errors.New("larder sync has not come as far as it should"))
 }
 
-// stop stops the mirror and its sampler.
 func (m *mirror) stop() error {
 	err := m.Stop()
 	close(m.done)

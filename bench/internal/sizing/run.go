@@ -28,20 +28,18 @@ type Size struct {
 	Objects int
 }
 
-// Options select what to measure.
 type Options struct {
 	Sizes []Size
 	// Dir is for temporary files, and Command is printed in the table.
 	Dir, Command string
 }
 
-// kinds holds, for each kind, the size of an object in bytes and a number of changes that takes some seconds.
+// kinds has, for each kind, the size of an object in bytes and a number of changes that takes some seconds.
 var kinds = map[string]struct {
 	size    string
 	changes int
 }{"widgets": {"0.4 KB", 40_000}, "pods": {"3 KB", 20_000}, "configmaps": {"100 KB", 1000}}
 
-// measured holds the figures of one row of the table.
 type measured struct {
 	file, grown  int64 // size of the file before and after the changes
 	first, again took
@@ -50,7 +48,6 @@ type measured struct {
 	written      int64         // bytes written to disk for all changes
 }
 
-// took holds the duration and memory of a start of larder.
 type took struct {
 	time time.Duration
 	anon int64 // the peak of RssAnon until the start was complete
@@ -76,8 +73,8 @@ func Run(ctx context.Context, o Options, out, progress io.Writer) error {
 	return nil
 }
 
-// measure starts larder with an empty store on a server of its own, starts it again with the stored objects, and
-// changes objects.
+// measure starts larder with an empty store on a new server, starts it again with the stored objects, and changes
+// objects.
 func measure(ctx context.Context, s Size, dir string) (m measured, err error) {
 	dir, err = os.MkdirTemp(dir, "size-")
 	if err != nil {
@@ -153,7 +150,6 @@ func (m *measured) change(ctx context.Context, c cluster.Cluster, kind load.Kind
 	return err
 }
 
-// newest returns the server's current resourceVersion.
 func newest(ctx context.Context, config *rest.Config, kind load.Kind) (rv uint64, err error) {
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {

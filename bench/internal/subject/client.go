@@ -16,19 +16,17 @@ import (
 	"github.com/larder-dev/larder/informer/requests"
 )
 
-// client holds the API clients of one measured informer.
 type client struct {
 	// rest reads the cluster's id and the hash of its schemas.
 	rest rest.Interface
 	// answers sends the requests whose answers Larder decodes itself, without client-go, as Larder's factories do.
 	answers rest.Interface
-	// plain is the function pair that lists and watches. lw is the same for client-go, and also reports whether the
-	// client supports WatchList.
+	// plain is the function pair that lists and watches. lw has the same functions for client-go, and also reports whether
+	// the client supports WatchList.
 	plain *cache.ListWatch
 	lw    cache.ListerWatcher
 }
 
-// listWatch returns the ListerWatcher for Larder's informer.
 func (c *client) listWatch(id entry.Identity) cache.ListerWatcher {
 	return requests.WithRequest(c.plain, func(o metav1.ListOptions) *rest.Request {
 		return requests.Request(c.answers, id, o)

@@ -19,7 +19,7 @@ import (
 // NamespaceIndex is the index that every informer of a client-go factory has.
 const NamespaceIndex = cache.NamespaceIndex
 
-// IndexVersions gives that index a version, so that Larder does not rebuild it at a restart.
+// IndexVersions gives NamespaceIndex a version, so that Larder does not rebuild the index at a restart.
 func IndexVersions() map[string]string { return map[string]string{NamespaceIndex: "1"} }
 
 // seldomBytes is the value of store.Options.CommitBytes when a Spec sets a CommitInterval. It is so large that only the
@@ -57,10 +57,9 @@ func (r *Running) makeLarder(c *client, o Options, example runtime.Object) (err 
 	return err
 }
 
-// commits is an informer.Observer that records the duration of the last commit.
+// commits is an informer.Observer that keeps the duration of the last commit.
 type commits struct {
 	took atomic.Int64
-	// made receives a value after each commit.
 	made chan struct{}
 }
 

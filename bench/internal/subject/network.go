@@ -19,24 +19,20 @@ type Network struct {
 	dialed   atomic.Int64
 	dialer   *connrotation.Dialer
 
-	mu   sync.Mutex    // guards held
+	mu   sync.Mutex    // mu guards held
 	held chan struct{} // closed when reads may continue; nil while they are not blocked
 }
 
-// NewNetwork returns a Network that does not block.
 func NewNetwork() *Network {
 	n := &Network{}
 	n.dialer = connrotation.NewDialer(n.dial)
 	return n
 }
 
-// Received returns the number of bytes received so far.
 func (n *Network) Received() int64 { return n.received.Bytes() }
 
-// Dialed returns the number of connections so far.
 func (n *Network) Dialed() int64 { return n.dialed.Load() }
 
-// Wrap returns a copy of config whose connections go through the network.
 func (n *Network) Wrap(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.Dial = n.dialer.DialContext
@@ -57,7 +53,6 @@ func (n *Network) Cut() {
 	n.dialer.CloseAll()
 }
 
-// Release lets reads and new connections continue after Hold or Cut.
 func (n *Network) Release() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -91,7 +86,6 @@ func (n *Network) dial(ctx context.Context, network, address string) (net.Conn, 
 	return newConn(n, c), nil
 }
 
-// conn is a connection of the network.
 type conn struct {
 	net.Conn
 	network *Network
@@ -104,14 +98,13 @@ func newConn(n *Network, c net.Conn) *conn {
 	return &conn{Conn: c, network: n, closed: closed, close: cancel}
 }
 
-// Read implements net.Conn. If Hold is called while a read waits for the server, that read blocks too.
+// If Network.Hold is called while a Read waits for the server, that Read blocks too.
 func (c *conn) Read(p []byte) (int, error) {
 	k, err := c.Conn.Read(p)
 	c.network.wait(c.closed.Done())
 	return k, err
 }
 
-// Close implements net.Conn.
 func (c *conn) Close() error {
 	c.close()
 	return c.Conn.Close()

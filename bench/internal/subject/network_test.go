@@ -27,7 +27,7 @@ func TestHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := NewNetwork()
 		far, _, read := reading(t, n)
-		synctest.Wait() // until the read waits for the server
+		synctest.Wait() // waits until the goroutine's read waits for the server
 		n.Hold()
 		if _, err := far.Write([]byte("1234")); err != nil {
 			t.Fatal(err)
@@ -44,7 +44,6 @@ func TestHold(t *testing.T) {
 	})
 }
 
-// TestCloseWhileHeld checks that closing a connection ends a read that waits for Release.
 func TestCloseWhileHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := NewNetwork()

@@ -28,21 +28,18 @@ const (
 // Residencies has the values of Spec.Residency, in the order of the results.
 var Residencies = []string{All, None}
 
-// residencies maps the values of Spec.Residency to the store's option.
 var residencies = map[string]store.Residency{All: store.All, None: store.None}
 
-// Spec names an informer and its options.
 type Spec struct {
 	Library string `json:"library"`
 	// Residency tells whether Larder keeps decoded objects in memory; empty for other libraries.
 	Residency string `json:"residency,omitempty"`
 	// Policy is the sync policy of Larder's informer. Default: Resumed.
 	Policy informer.SyncPolicy `json:"policy,omitempty"`
-	// CommitInterval is the time between Larder's commits. Default: that of Larder.
+	// CommitInterval is the time between Larder's commits. Default: Larder's default.
 	CommitInterval time.Duration `json:"commitInterval,omitempty"`
 	// Strip is true if the informer has a transform that removes managedFields.
-	Strip bool `json:"strip,omitempty"`
-	// Dynamic is true if the informer holds unstructured objects.
+	Strip   bool `json:"strip,omitempty"`
 	Dynamic bool `json:"dynamic,omitempty"`
 }
 

@@ -20,14 +20,12 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// Options are the options of Start.
 type Options struct {
 	Spec   Spec
 	Kind   load.Kind
 	Config *rest.Config
-	// File is the path of Larder's store.
-	File string
-	// Seed is the snapshot that Larder's informer starts from (Options.Seed). Default: it lists instead.
+	File   string
+	// Seed is the snapshot from which Larder's informer starts (Options.Seed). Default: it lists instead.
 	Seed seed.Source
 	// Handler is registered before the start. Default: none.
 	Handler cache.ResourceEventHandler
@@ -37,9 +35,8 @@ type Options struct {
 type Running struct {
 	Informer cache.SharedIndexInformer
 	// Larder and Store are the informer and its store. They are nil for client-go.
-	Larder *informer.Informer
-	Store  *store.Store
-	// Network is the connection to the server.
+	Larder  *informer.Informer
+	Store   *store.Store
 	Network *Network
 	// Started is the time at which Start began.
 	Started time.Time
@@ -53,7 +50,7 @@ type Running struct {
 // silence discards client-go's log. klog has one logger for the process, which must not be set while it is in use.
 var silence = sync.OnceFunc(func() { klog.SetLogger(logr.Discard()) })
 
-// Start creates an informer and runs it. Several goroutines may call it at the same time.
+// Start creates an informer and runs it. Several goroutines may call Start at the same time.
 func Start(ctx context.Context, o Options) (*Running, error) {
 	silence()
 	r := &Running{
@@ -101,7 +98,6 @@ func (r *Running) make(o Options) error {
 	return err
 }
 
-// strip is a transform that removes managedFields.
 func strip(obj any) (any, error) {
 	m, err := meta.Accessor(obj)
 	if err == nil {
@@ -116,7 +112,6 @@ func (r *Running) AwaitSync(ctx context.Context) (time.Duration, error) {
 	return time.Since(r.Started), err
 }
 
-// AwaitDelivered waits until the handler has received all objects.
 func (r *Running) AwaitDelivered(ctx context.Context) error {
 	return r.await(ctx, r.handler.HasSyncedChecker())
 }
@@ -134,7 +129,7 @@ func (r *Running) await(ctx context.Context, checker cache.DoneChecker) error {
 	}
 }
 
-// Stop ends the run, waits for it and closes the store, which commits dirty changes. Further calls do nothing.
+// Stop ends the run, waits for its end and closes the store, which commits dirty changes. Further calls do nothing.
 func (r *Running) Stop() error {
 	r.cancel()
 	<-r.done

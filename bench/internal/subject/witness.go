@@ -13,14 +13,12 @@ import (
 // Witness is an event handler with minimal work: it counts calls, and signals the arrival of one awaited object. It
 // ignores objects that the benchmark has not created.
 type Witness struct {
-	// Kind is the kind of the objects.
-	Kind load.Kind
-	// OnUpdated is called for every update, if set.
+	Kind      load.Kind
 	OnUpdated func(obj any)
 
 	// Seen is closed when the handler has received the awaited object with its revision or a later one.
 	Seen chan struct{}
-	// Added is closed when the awaited number of additions has arrived. AddedAt is the time of that.
+	// Added is closed when the awaited number of additions has arrived. AddedAt is the time of the last awaited addition.
 	Added   chan struct{}
 	AddedAt time.Time
 
@@ -41,10 +39,8 @@ func NewWitness(kind load.Kind, want int, key string, revision int) *Witness {
 	return w
 }
 
-// Updates returns the number of updates so far.
 func (w *Witness) Updates() int { return int(w.updates.Load()) }
 
-// OnAdd implements cache.ResourceEventHandler.
 func (w *Witness) OnAdd(obj any, _ bool) {
 	m, ok := w.made(obj)
 	if !ok {
@@ -57,7 +53,6 @@ func (w *Witness) OnAdd(obj any, _ bool) {
 	w.notice(m, obj)
 }
 
-// OnUpdate implements cache.ResourceEventHandler.
 func (w *Witness) OnUpdate(_, obj any) {
 	m, ok := w.made(obj)
 	if !ok {
@@ -70,16 +65,14 @@ func (w *Witness) OnUpdate(_, obj any) {
 	w.notice(m, obj)
 }
 
-// OnDelete implements cache.ResourceEventHandler.
 func (w *Witness) OnDelete(any) {}
 
-// named is the part of metav1.Object that the handler uses. Every object implements it.
+// named is the part of metav1.Object that Witness uses.
 type named interface {
 	GetName() string
 	GetNamespace() string
 }
 
-// made returns the object and true if the benchmark has created it.
 func (w *Witness) made(obj any) (named, bool) {
 	m, ok := obj.(named)
 	return m, ok && w.Kind.Made(m.GetName())

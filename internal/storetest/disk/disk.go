@@ -1,6 +1,6 @@
-// Package disk is the tests' knowledge of a store's file: its buckets and the encoding of their entries. It follows the
-// description of the format and shares no code with package store. Tests that damage a file or check its contents use
-// this package, so that a change of the format needs no change in them.
+// Package disk reads and changes a store's file for tests: its buckets and the encoding of their entries. The package
+// follows the description of the format and shares no code with package store. Tests that damage a file or check its
+// contents use this package, so that a change of the format needs no change in them.
 package disk
 
 import (
@@ -14,14 +14,13 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// Suffixes of the files that a store makes beside its own file; Beside finds them.
 const (
-	SuffixOpening = ".opening"  // of a file that exists while a process opens the store
-	SuffixNew     = ".new-"     // then random text: a file that is being written, or that a crash left
-	SuffixDamaged = ".damaged-" // then the time: a damaged file that was moved aside
+	SuffixOpening = ".opening"  // a file with this suffix exists while a process opens the store
+	SuffixNew     = ".new-"     // random text follows: an unfinished file, possibly left by a crash
+	SuffixDamaged = ".damaged-" // a time follows: a damaged file that was moved aside
 )
 
-// Beside returns the sorted paths that begin with path and suffix and continue after that.
+// Beside returns the sorted paths that begin with path and suffix and continue after suffix.
 func Beside(path, suffix string) (names []string) {
 	entries, err := os.ReadDir(filepath.Dir(path))
 	if err != nil {
@@ -37,18 +36,16 @@ func Beside(path, suffix string) (names []string) {
 
 // Top-level buckets of the file.
 var (
-	Root      = []byte("larder")    // the keys below, and a bucket per collection, named by its id
+	Root      = []byte("larder")    // the keys Clean and Keys, and a bucket per collection, named by its id
 	Documents = []byte("documents") // document name → record
 	Dropped   = []byte("dropped")   // number → bucket with the rest of a dropped collection
 )
 
-// Keys in the bucket Root.
 var (
 	Clean = []byte("clean") // this key is present if the file was closed cleanly
 	Keys  = []byte("keys")  // this key has a record with the data keys
 )
 
-// Buckets and keys in the bucket of a collection.
 var (
 	Info         = []byte("info")       // a key, not a bucket: a record with the collection's Info; see EditInfo
 	Objects      = []byte("objects")    // object key → record
@@ -59,14 +56,12 @@ var (
 	Cursors      = []byte("handlers")   // handler name → record with the handler's position
 )
 
-// PutFormat sets the stored format version.
 func PutFormat(tx *bolt.Tx, version uint64) error {
 	v := binary.BigEndian.AppendUint64(nil, version)
 	v = binary.BigEndian.AppendUint32(v, crc32.Checksum(v, crc32.MakeTable(crc32.Castagnoli)))
 	return tx.Bucket(Root).Put([]byte("format"), v)
 }
 
-// Collection returns the bucket of the collection with this id in Root.
 func Collection(tx *bolt.Tx, id string) (*bolt.Bucket, error) {
 	b := tx.Bucket(Root).Bucket([]byte(id))
 	if b == nil {
@@ -75,13 +70,12 @@ func Collection(tx *bolt.Tx, id string) (*bolt.Bucket, error) {
 	return b, nil
 }
 
-// EachCollection calls fn with the id and the bucket of every collection in the file.
 func EachCollection(tx *bolt.Tx, fn func(id string, b *bolt.Bucket) error) error {
 	root := tx.Bucket(Root)
 	return root.ForEachBucket(func(name []byte) error { return fn(string(name), root.Bucket(name)) })
 }
 
-// Each calls fn with all entries of a bucket, in order. A nil bucket has no entries. k and v are valid until the
+// Each calls fn with all entries of a bucket, in key order. A nil bucket has no entries. k and v are valid until the
 // transaction ends.
 func Each(b *bolt.Bucket, fn func(k, v []byte) error) error {
 	if b == nil {
@@ -90,17 +84,14 @@ func Each(b *bolt.Bucket, fn func(k, v []byte) error) error {
 	return b.ForEach(fn)
 }
 
-// Len returns the number of entries of a bucket, and 0 for nil.
 func Len(b *bolt.Bucket) (n int) {
 	_ = Each(b, func(_, _ []byte) error { n++; return nil })
 	return n
 }
 
-// SeqKey returns the key for a sequence number.
 func SeqKey(seq uint64) []byte { return binary.BigEndian.AppendUint64(nil, seq) }
 
-// ParseSeqKey is the inverse of SeqKey.
 func ParseSeqKey(k []byte) uint64 { return binary.BigEndian.Uint64(k) }
 
-// DictionaryKey returns the key that the checksum of a dictionary's record includes.
+// DictionaryKey returns the key for the checksum of a dictionary's record.
 func DictionaryKey(id uint64) string { return fmt.Sprintf("%s/%016x", Dictionaries, id) }

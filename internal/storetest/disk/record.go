@@ -11,20 +11,19 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// Versions of the encoding of a record. A record begins with its version.
+// A record begins with the version of its encoding.
 const (
 	Plain  = 1
 	Packed = 2 // the payload is compressed
 	Sealed = 3 // the payload is encrypted, optionally compressed before
 )
 
-// RecordFixed is the length of the version and checksum at the beginning of a record.
+// RecordFixed is the length of a record's version and checksum, at the beginning of the record.
 const RecordFixed = 5
 
 // SealOverhead is the number of bytes that sealing adds to a payload.
 const SealOverhead = 24 + 16
 
-// Record is a decoded record.
 type Record struct {
 	Version    byte
 	UID, RV    string
@@ -34,7 +33,7 @@ type Record struct {
 	Dictionary uint64              // id of the dictionary with which the payload is compressed, or 0
 	Size       uint64              // length of the uncompressed payload in bytes
 	SealedBy   uint64              // id of the data key that seals the payload, or 0
-	Created    uint64              // sequence number at which the object was created; 0 if it is Seq
+	Created    uint64              // sequence number at which the object was created; 0 if that is Seq
 	Payload    []byte
 }
 
@@ -80,7 +79,7 @@ func ParseRecord(data []byte) (r Record, err error) {
 	return r, nil
 }
 
-// PlainSize returns the length of the payload before it was compressed and sealed.
+// PlainSize returns the length of the payload before compression and sealing.
 func (r Record) PlainSize() int {
 	switch {
 	case r.Dictionary != 0:
@@ -133,7 +132,7 @@ func Reseal(collection, key string, data []byte) []byte {
 	return data
 }
 
-// Flip flips a bit of the record under key in a bucket, so that its checksum is wrong.
+// Flip flips a bit of the record under key in a bucket, so that the record's checksum is wrong.
 func Flip(b *bolt.Bucket, key []byte) error {
 	data := bytes.Clone(b.Get(key))
 	if data == nil {
@@ -146,8 +145,8 @@ func Flip(b *bolt.Bucket, key []byte) error {
 // TombstoneFixed is the length of the time at the beginning of a tombstone, before the length of its key.
 const TombstoneFixed = 8
 
-// ParseTombstone decodes a tombstone. key is its part before the record, which the record's checksum includes; r is the
-// record.
+// ParseTombstone decodes a tombstone. key is the part of the tombstone before the record r, whose checksum includes
+// key.
 func ParseTombstone(data []byte) (key string, r Record, err error) {
 	if len(data) < TombstoneFixed {
 		return "", r, fmt.Errorf("a tombstone of %d bytes", len(data))
@@ -191,7 +190,6 @@ func info(b *bolt.Bucket) (Record, map[string]any, error) {
 	return r, m, err
 }
 
-// DataKeys returns the ids of the stored data keys.
 func DataKeys(tx *bolt.Tx) (ids []uint64, err error) {
 	data := tx.Bucket(Root).Get(Keys)
 	if data == nil {

@@ -9,11 +9,10 @@ import (
 	"os/exec"
 )
 
-// names are the names under which distributions install the browser's program.
 var names = []string{"chromium", "chromium-browser", "google-chrome"}
 
-// Get returns the path of Chromium. If Chromium is missing and the user is root, Get installs Debian's package. For
-// other users it returns an error that names the command to install it.
+// Get returns the path of Chromium. If Chromium is missing and the user is root, Get installs Debian's package. Other
+// users get an error that names the command to install it.
 func Get(ctx context.Context) (string, error) {
 	if path := find(); path != "" {
 		return path, nil

@@ -1,5 +1,5 @@
 // Command manager is an ordinary controller-runtime manager that knows nothing of Larder. It elects a leader, caches
-// Tasks, and writes the length of a Task's text into its status. Its kubeconfig decides which server it uses.
+// Tasks, and writes the length of a Task's text into the Task's status. Its kubeconfig decides which server it uses.
 package main
 
 import (
@@ -53,7 +53,6 @@ func newTask() *unstructured.Unstructured {
 
 type reconciler struct{ client.Client }
 
-// Reconcile updates the status of a Task if it does not match its text.
 func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	task := newTask()
 	if err := r.Get(ctx, request.NamespacedName, task); err != nil {

@@ -33,7 +33,7 @@ import (
 	"github.com/larder-dev/larder/test/e2e/served"
 )
 
-// The control plane, without anonymous access, its kubectl, and the Site that runs them; set by TestMain.
+// The control plane (without anonymous access), its kubectl, and the Site that runs both. TestMain sets them.
 var (
 	around  *served.Site
 	server  *controlplane.ControlPlane
@@ -59,7 +59,7 @@ rules:
 
 // site is larder's authentication and authorization (package serve/access) behind an HTTP server.
 type site struct {
-	config *rest.Config // client configuration of larder's own user
+	config *rest.Config
 	dir    *kubeconfig.Directory
 }
 
@@ -131,8 +131,8 @@ func newSite(t *testing.T) *site {
 	return made
 }
 
-// refusals returns a handler for access reviews. It also answers lists: permitted ones with 204, the others with
-// larder's refusal.
+// refusals returns a handler for access reviews. It answers permitted lists with 204, and other lists with larder's
+// refusal.
 func refusals(rights access.Authorizer) http.Handler {
 	reviews := access.Reviews{Authorizer: rights}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -160,7 +160,6 @@ func refusals(rights access.Authorizer) http.Handler {
 	})
 }
 
-// agent creates a service account and returns a token bound to a Pod.
 func agent(t *testing.T, client kubernetes.Interface, namespace string) (token string) {
 	t.Helper()
 	ctx := t.Context()
@@ -202,20 +201,18 @@ func agent(t *testing.T, client kubernetes.Interface, namespace string) (token s
 	return answer.Status.Token
 }
 
-// with returns a copy of the client configuration with the given bearer token.
 func with(c *rest.Config, token string) *rest.Config {
 	c = rest.CopyConfig(c)
 	c.BearerToken = token
 	return c
 }
 
-// answer holds the parts of an HTTP answer that are compared between the two servers.
+// answer has the parts of an HTTP answer that are compared between kube-apiserver and larder.
 type answer struct {
 	Code                              int
 	Type, Cache, Options, Retry, Body string
 }
 
-// ask sends a request with a token and returns the answer.
 func ask(t *testing.T, config *rest.Config, token, method, path, body string, header map[string]string) answer {
 	t.Helper()
 	c := with(config, "")
@@ -294,7 +291,7 @@ func TestAccess(t *testing.T) {
 		}
 	})
 	t.Run("offline", func(t *testing.T) {
-		s, here := fresh, with(fresh.config, token) // without cached API server answers
+		s, here := fresh, with(fresh.config, token) // this site has not cached answers of the API server
 		if diff := cmp.Diff(known, whoAmI(t, here)); diff != "" {
 			t.Errorf("with and without the API server:\n%s", diff)
 		}
@@ -358,7 +355,6 @@ func whoAmI(t *testing.T, c *rest.Config) authenticationv1.UserInfo {
 	return r.Status.UserInfo
 }
 
-// compareReviews sends both servers the same access reviews, and compares the answers.
 func compareReviews(t *testing.T, there, here *rest.Config) {
 	yes := 0
 	for _, namespace := range []string{"", "monitoring", "default"} {
@@ -396,14 +392,14 @@ func compareReviews(t *testing.T, there, here *rest.Config) {
 	}
 }
 
-// compareRefusals sends both servers the same forbidden or malformed requests, and compares the answers.
+// compareRefusals compares the answers of kube-apiserver and larder to the same forbidden or malformed requests.
 func compareRefusals(t *testing.T, there, here *rest.Config, token string) {
 	const ssar = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 	const ssrr = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
 	for _, c := range []struct {
 		token, method, path, body string
 		header                    map[string]string
-		loose                     bool // compare everything but the message
+		loose                     bool
 	}{
 		{method: "GET", path: "/api/v1/pods"},
 		{method: "GET", path: "/api/v1/pods", header: map[string]string{"Accept": "application/yaml"}},
@@ -433,7 +429,7 @@ func compareRefusals(t *testing.T, there, here *rest.Config, token string) {
 		{method: "GET", path: ssar, token: there.BearerToken},
 		{method: "PUT", path: ssar, token: there.BearerToken, body: "{}"},
 		{method: "DELETE", path: ssrr, token: there.BearerToken},
-		// The text of these errors is not compared: the API server's names Go fields, its managedFields or its parser.
+		// The text of these errors is not compared: kube-apiserver names Go fields, its managedFields or its parser.
 		{method: "POST", path: ssar, token: token, loose: true, body: `{"spec":{"resourceAttributes":{},"nonResourceAttributes":{}}}`},
 		{method: "POST", path: ssar, token: token, loose: true, body: `{"metadata":{"name":"x"},"spec":{"resourceAttributes":{}}}`},
 		{method: "POST", path: ssar, token: token, loose: true},
@@ -453,13 +449,12 @@ func compareRefusals(t *testing.T, there, here *rest.Config, token string) {
 	}
 }
 
-// run runs kubectl on the site and returns its output, errors included.
 func run(t *testing.T, s *site, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, kubectl, args...)
 	cmd.Env = s.dir.Environ(os.Environ())
-	out, _ := cmd.CombinedOutput() // can-i exits with 1 for "no"
+	out, _ := cmd.CombinedOutput() // kubectl auth can-i exits with 1 for "no"
 	return string(out)
 }

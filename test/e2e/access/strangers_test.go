@@ -22,7 +22,6 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Names and values that no answer may show to clients without permission.
 const (
 	strangersNamespace = "strangers"
 	secretName         = "hidden-name"
@@ -30,17 +29,15 @@ const (
 	podName            = "private-pod"
 )
 
-// stranger is a client of larder that lacks some permissions.
 type stranger struct {
 	name, token string
-	// mayPods is true if this client may read the pods of the hidden namespace.
-	mayPods bool
-	// codes holds the expected status of every answer. If it is empty, any status is expected.
+	mayPods     bool
+	// codes has the expected statuses of all answers. If codes is empty, any status is expected.
 	codes []int
 }
 
 // TestStrangers sends every kind of request to larder sync --serve: without rights, with wrong tokens and as larder's
-// own user. It checks that no answer contains Secrets or objects that the client may not see.
+// own user. No answer may contain Secrets or objects that the client may not see.
 func TestStrangers(t *testing.T) {
 	ctx := t.Context()
 	admin, err := kubernetes.NewForConfig(server.Config("larder"))
@@ -99,7 +96,7 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
-// createHidden creates the hidden objects. It returns tokens: one with the right to read pods, one without rights.
+// createHidden creates the hidden objects. It returns two tokens: some may read pods, nothing has no rights.
 func createHidden(ctx context.Context, t *testing.T, admin kubernetes.Interface) (some, nothing string) {
 	t.Helper()
 	named := func(name string) metav1.ObjectMeta {
@@ -154,7 +151,6 @@ func createHidden(ctx context.Context, t *testing.T, admin kubernetes.Interface)
 	return tokens["some"], tokens["none"]
 }
 
-// questions returns the paths and queries of all requests. Watches end by a time-out in the query.
 func questions() (all []string) {
 	const ns = "/namespaces/" + strangersNamespace
 	for _, path := range []string{
@@ -173,17 +169,16 @@ func questions() (all []string) {
 		"/healthz", "/metrics", "/debug/pprof/", "/logs", "/nope")
 }
 
-// atOnce is the number of concurrent requests.
 const atOnce = 60
 
-// formats are the Accept headers for each path.
 var formats = []string{
 	"application/json", "application/yaml", "application/vnd.kubernetes.protobuf",
 	"application/json;as=Table;v=v1;g=meta.k8s.io", "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io",
 	"application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;v=v1;g=meta.k8s.io",
 }
 
-// ask sends all requests as this client, and searches the headers and bodies of the answers for forbidden text.
+// ask sends all requests of questions as this client, and searches the headers and bodies of the answers for forbidden
+// text.
 func (s stranger) ask(t *testing.T, config *rest.Config, forbidden []string) {
 	t.Helper()
 	each(t, config, s.token, func(question string, code int, answer []byte) {
@@ -193,7 +188,7 @@ func (s stranger) ask(t *testing.T, config *rest.Config, forbidden []string) {
 			}
 		}
 		path, _, _ := strings.Cut(question, " ")
-		if path == "/" || strings.HasPrefix(path, "/page/") { // the page's static files, which are public
+		if path == "/" || strings.HasPrefix(path, "/page/") { // the static files of the page are public
 			if code != http.StatusOK {
 				t.Errorf("%s: %s: %d", s.name, question, code)
 			}
@@ -203,13 +198,12 @@ func (s stranger) ask(t *testing.T, config *rest.Config, forbidden []string) {
 	})
 }
 
-// inQuestion reports whether an error's text contains a forbidden name only because the request contained it.
+// inQuestion reports whether an error's text contains a forbidden name only because the request contained that name.
 func inQuestion(question, text string, code int, answer []byte) bool {
 	return code >= 400 && text != secretValue && strings.Contains(question, text) &&
 		!bytes.Contains(answer, []byte(secretValue)) && !bytes.Contains(answer, []byte(`"uid"`))
 }
 
-// answers returns all successful answers.
 func answers(t *testing.T, config *rest.Config, token string) string {
 	t.Helper()
 	var all strings.Builder
@@ -221,11 +215,11 @@ func answers(t *testing.T, config *rest.Config, token string) string {
 	return all.String()
 }
 
-// addresses counts the connections that dialFromAnother has made. Each uses a new local address.
+// addresses counts the connections of dialFromAnother, each of which has a new local address.
 var addresses atomic.Uint32
 
-// dialFromAnother dials from a new loopback address each time, where the system permits it. larder delays its answers
-// by a second to an address with many refusals.
+// dialFromAnother dials from a new loopback address each time, where the system permits that: larder delays its answers
+// to an address with many refusals by a second.
 func dialFromAnother(ctx context.Context, network, address string) (net.Conn, error) {
 	var d net.Dialer
 	if n := addresses.Add(1); runtime.GOOS == "linux" {
@@ -234,7 +228,8 @@ func dialFromAnother(ctx context.Context, network, address string) (net.Conn, er
 	return d.DialContext(ctx, network, address)
 }
 
-// each sends all test requests in all formats, in parallel since a watch takes a second. It passes each response to fn.
+// each sends all requests of questions in all formats, in parallel because a watch takes a second. It passes each
+// response to fn.
 func each(t *testing.T, config *rest.Config, token string, fn func(question string, code int, answer []byte)) {
 	t.Helper()
 	tls, err := rest.TLSConfigFor(config)

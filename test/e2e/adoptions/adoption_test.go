@@ -7,21 +7,17 @@ import (
 
 // adoption is a third-party program that a patch adapts to Larder.
 type adoption struct {
-	// name is the name of the patch and of the program.
 	name string
-	// module, version and sum identify the program's source. sum is its go.sum hash.
+	// module, version and sum identify the program's source. sum is the go.sum hash.
 	module, version, sum string
-	// main is the path of the program's main package.
-	main string
-	// tests are the program's packages whose unit tests need no cluster.
-	tests []string
-	// adapter is true for a controller-runtime manager, whose patch uses Larder's adapter.
-	adapter bool
+	main                 string
+	tests                []string
+	adapter              bool
 	// requires are module versions that the program needs to compile with Larder's client-go, patched or not.
 	requires []string
-	// held are the resources whose objects Larder's store holds. Without Larder the program lists them at each start.
+	// held are the resources that Larder's store holds. Without Larder the program lists them at each start.
 	held []string
-	// scenario returns the objects that the program works on, and a check of its work.
+	// scenario returns the objects on which the program works, and a check of the program's work.
 	scenario func(w *world) scenario
 }
 
@@ -56,7 +52,6 @@ var adoptions = []adoption{
 	},
 }
 
-// row returns the first cells of the program's row in examples/adoptions/README.md.
 func (a adoption) row(lines int) string {
 	return fmt.Sprintf("| [%s](%s.patch) | %s | %d | %s |", a.module, a.name, a.version, lines, strings.Join(a.held, ", "))
 }

@@ -15,7 +15,6 @@ import (
 // unreleased is the version that a go.mod requires of a module that it replaces by a directory.
 const unreleased = "v0.0.0-00010101000000-000000000000"
 
-// repository returns the root of this repository.
 func repository(t *testing.T) string {
 	t.Helper()
 	root, err := filepath.Abs(filepath.Join("..", "..", ".."))
@@ -29,7 +28,6 @@ func (a adoption) patch(t *testing.T) string {
 	return filepath.Join(repository(t), "examples", "adoptions", a.name+".patch")
 }
 
-// source returns a copy of the program's module, which go downloads if necessary.
 func (a adoption) source(t *testing.T) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", a.module+"@"+a.version)
@@ -44,25 +42,24 @@ func (a adoption) source(t *testing.T) string {
 		t.Fatalf("%s %s has the sum %s, and %s is expected", a.module, a.version, found.Sum, a.sum)
 	}
 	dir := filepath.Join(t.TempDir(), a.name)
-	if err := os.CopyFS(dir, os.DirFS(found.Dir)); err != nil { // makes the files writable
+	if err := os.CopyFS(dir, os.DirFS(found.Dir)); err != nil { // CopyFS makes the files writable
 		t.Fatal(err)
 	}
 	return dir
 }
 
-// apply applies the patch to a copy of the source. It fails unless the patch applies cleanly.
 func (a adoption) apply(t *testing.T, dir string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "git", "apply", "--verbose", a.patch(t))
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir)) // not a repository above it
+	cmd.Env = append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir)) // no repository above dir
 	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "cleanly") {
 		t.Fatalf("%s does not apply to %s %s: %v\n%s", a.patch(t), a.module, a.version, err, out)
 	}
 }
 
-// copies returns two copies of the program's source: unchanged and patched. Both have the go.mod of the patched copy,
-// and so Larder's version of client-go.
+// copies returns two copies of the program's source: unchanged and patched. Both copies have the go.mod of the patched
+// copy, and so Larder's version of client-go.
 func (a adoption) copies(t *testing.T) (stock, ours string) {
 	t.Helper()
 	stock, ours = a.source(t), a.source(t)
@@ -99,13 +96,12 @@ func (a adoption) require(t *testing.T, dir string) {
 	}
 }
 
-// clientGo returns the client-go version of the module in a directory.
 func (a adoption) clientGo(t *testing.T, dir string) string {
 	t.Helper()
 	return string(a.goTool(t, dir, "list", "-m", "k8s.io/client-go"))
 }
 
-// build builds the program and returns its path. The file name becomes the program's user agent.
+// build builds the program and returns the path. The file name becomes the program's user agent.
 func (a adoption) build(t *testing.T, dir string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), a.name)
@@ -113,7 +109,6 @@ func (a adoption) build(t *testing.T, dir string) string {
 	return path
 }
 
-// goTool runs the go command in a copy and returns its standard output. It fails if the command fails.
 func (a adoption) goTool(t *testing.T, dir string, args ...string) []byte {
 	t.Helper()
 	cmd, stderr := goCommand(t.Context(), dir, args...)
@@ -124,7 +119,7 @@ func (a adoption) goTool(t *testing.T, dir string, args ...string) []byte {
 	return out
 }
 
-// goCommand returns a go command for a copy. The command may update go.mod and go.sum.
+// goCommand returns a go command for a copy of a program's source. The command may update go.mod and go.sum.
 func goCommand(ctx context.Context, dir string, args ...string) (*exec.Cmd, fmt.Stringer) {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = dir

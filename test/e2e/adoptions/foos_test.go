@@ -13,7 +13,8 @@ var (
 	foos        = schema.GroupVersionResource{Group: "samplecontroller.k8s.io", Version: "v1alpha1", Resource: "foos"}
 )
 
-// newFoos returns the work of sample-controller: it keeps a Deployment for each Foo, with the Foo's number of replicas.
+// newFoos returns the work of sample-controller, which keeps a Deployment with the right number of replicas for each
+// Foo.
 func newFoos(w *world) scenario {
 	w.define("artifacts/examples/crd-status-subresource.yaml", foos)
 	o := owners{world: w, gvr: foos, owned: deployments}
@@ -27,20 +28,20 @@ spec: {deploymentName: %s, replicas: %d}`, name, name, replicas)
 	return scenario{change: o.change, checkWork: o.checkWork}
 }
 
-// owners are objects for each of which a program keeps a dependent object with the same name and replicas. This API
-// server has no garbage collector, so the test deletes the dependents of deleted owners. If such a dependent is created
-// again, the program wrongly still knows its owner.
+// owners are objects for each of which a program keeps a dependent object with the same name and replicas. The API
+// server has no garbage collector, so the test deletes the dependents of deleted owners. A program that creates such a
+// dependent again has wrongly kept the owner.
 type owners struct {
 	*world
 	gvr, owned schema.GroupVersionResource
 	create     func(name string, replicas int64)
 
-	// want holds the replicas of each owner, or -1 once it is deleted.
+	// want has the replicas of each owner, or -1 for a deleted owner.
 	want map[string]int64
 }
 
-// change creates four owners. Of the owners created by the previous call it scales one, deletes one with its dependent
-// object, and deletes only the dependent object of another.
+// change creates four owners. Of the owners of the previous call, it scales one, deletes one with its dependent object,
+// and deletes only the dependent object of another.
 func (o *owners) change(round int) {
 	if o.want == nil {
 		o.want = map[string]int64{}

@@ -17,8 +17,8 @@ var (
 		Resource: "disaggregatedsets"}
 )
 
-// newGroups returns the work of LWS: it keeps a StatefulSet and a Service for each LeaderWorkerSet, with the same
-// number of replicas. Its webhooks are disabled, since they need certificates.
+// newGroups returns the work of LWS, which keeps a StatefulSet and a Service for each LeaderWorkerSet, with the same
+// number of replicas. The webhooks of LWS are disabled, because they need certificates.
 func newGroups(w *world) scenario {
 	w.define("config/crd/bases/leaderworkerset.x-k8s.io_leaderworkersets.yaml", groups)
 	w.define("config/crd/bases/disaggregatedset.x-k8s.io_disaggregatedsets.yaml", disaggregated)

@@ -1,11 +1,9 @@
-// Package adoptions tests third-party controllers on Larder: sample-controller, the descheduler and LWS. Each comes
-// from the Go module proxy at a pinned version. It is built twice from temporary copies, unchanged and with its patch
-// of examples/adoptions, both with Larder's client-go.
+// Package adoptions tests third-party controllers on Larder: sample-controller, the descheduler and LWS. Each program
+// comes from the Go module proxy at a pinned version. It is built twice from temporary copies with Larder's client-go:
+// unchanged, and with its patch of examples/adoptions.
 //
 // TestPatches is quick: the patches apply, change at most 25 lines, and match the table of
 // examples/adoptions/README.md. The other tests run with make adoptions, because the builds take many minutes.
-// TestUnitTests runs the programs' own tests with and without Larder. TestRestarts kills the programs on
-// kube-apiserver.
 package adoptions
 
 import (
@@ -18,10 +16,8 @@ import (
 	"github.com/larder-dev/larder/test/e2e/controlplane"
 )
 
-// long enables the tests that build the programs.
 var long = os.Getenv("LARDER_SOAK") != ""
 
-// server is the API server of TestRestarts, or nil without that test.
 var server *controlplane.ControlPlane
 
 func TestMain(m *testing.M) {
@@ -57,7 +53,6 @@ func run(m *testing.M) (code int, err error) {
 	return code, os.RemoveAll(dir)
 }
 
-// onlyLong skips a test that takes many minutes, unless long is true.
 func onlyLong(t *testing.T) {
 	t.Helper()
 	if !long {

@@ -7,11 +7,8 @@ import (
 	"testing"
 )
 
-// most is the maximum number of lines that a patch may add and remove.
 const most = 25
 
-// TestPatches checks that each patch applies to the program's source, changes few lines, and has a row in the README's
-// table.
 func TestPatches(t *testing.T) {
 	dir := filepath.Join(repository(t), "examples", "adoptions")
 	readme, err := os.ReadFile(filepath.Join(dir, "README.md"))
@@ -40,7 +37,6 @@ func TestPatches(t *testing.T) {
 	}
 }
 
-// changed returns the number of added and removed lines of a unified diff.
 func changed(diff string) (n int) {
 	for line := range strings.Lines(diff) {
 		header := strings.HasPrefix(line, "+++ ") || strings.HasPrefix(line, "--- ")

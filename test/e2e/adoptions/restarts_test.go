@@ -16,27 +16,23 @@ import (
 	"github.com/larder-dev/larder/test/e2e/served"
 )
 
-// rounds is the number of kills at random moments.
 const rounds = 6
 
-// patience is the timeout of each wait, long enough for a busy machine.
 const patience = 2 * time.Minute
 
-// scenario holds the changes that a test makes in a namespace, and the program's expected work there.
 type scenario struct {
-	// args and env are the program's arguments and environment, in addition to those for kubeconfig and store.
+	// args and env are added to the arguments and environment for kubeconfig and store.
 	args, env []string
-	// once holds arguments with which the program exits when its work is done, as in a CronJob. nil means that the
-	// program never exits.
+	// once are arguments with which the program exits when its work is done, as in a CronJob. Without them the program
+	// never exits.
 	once []string
 	// change creates, changes and deletes objects while the program is up or down. It is called once per round.
-	change func(round int)
-	// checkWork returns an error that describes missing or wrong work of the program.
+	change    func(round int)
 	checkWork func() error
 }
 
 // TestRestarts kills each program at random moments with SIGKILL. After each restart the program must react to the
-// changes since. With Larder a restart lists no held resource, and without Larder it lists all of them.
+// changes during its absence. With Larder a restart must list no held resource, and without Larder all of them.
 func TestRestarts(t *testing.T) {
 	onlyLong(t)
 	random := newRandom(t)
@@ -68,7 +64,6 @@ func TestRestarts(t *testing.T) {
 	}
 }
 
-// subject is a program under test, with or without Larder.
 type subject struct {
 	adoption
 	path string
@@ -76,14 +71,13 @@ type subject struct {
 	*world
 }
 
-// asked counts the program's requests for one resource.
 type asked struct {
 	lists, watches int
 	log            []string
 }
 
-// restarts runs the program until its work is done. In each round it kills the program, changes objects, and runs it
-// again. It returns the requests for held resources since the first kill.
+// restarts runs the program until its work is done. In each round it kills the program, changes objects, and runs the
+// program again. It returns the requests for held resources since the first kill.
 func (p *subject) restarts(t *testing.T, random *rand.Rand, rounds int) map[string]*asked {
 	t.Helper()
 	s := p.scenario(p.world)
@@ -119,7 +113,6 @@ func (p *subject) restarts(t *testing.T, random *rand.Rand, rounds int) map[stri
 	return p.asked(t, mark)
 }
 
-// runOnce runs the program until it exits with its work done.
 func (p *subject) runOnce(t *testing.T, s scenario) {
 	t.Helper()
 	s.args = s.once
@@ -190,7 +183,6 @@ func (p *subject) asked(t *testing.T, mark int64) map[string]*asked {
 	return all
 }
 
-// eventually polls check until it returns nil. It fails with the last result, or when the program exits.
 func (p *subject) eventually(t *testing.T, what string, check func() error, running *controlplane.Process) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {

@@ -32,13 +32,11 @@ const (
 	noTaint = `{"spec":{"taints":null}}`
 )
 
-// taints is the work of the descheduler on two nodes, of which one is tainted at any time.
 type taints struct {
 	*world
 	mark int64
-	// on holds the node name of each pod that the test expects either to stay or to be evicted.
-	on map[string]string
-	// deleted pods were never on a tainted node, so they must not be evicted.
+	on   map[string]string
+	// deleted are pods that were never on a tainted node, so they must not be evicted.
 	deleted       []string
 	free, tainted string
 }
@@ -52,7 +50,7 @@ kind: Node
 metadata: {name: %s}`, node)
 		w.patch(nodes, node, `{"status":{"conditions":[{"type":"Ready","status":"True"}]}}`, "status")
 	}
-	w.patch(nodes, s.free, noTaint) // the API server gave the new node a taint, because it was not ready
+	w.patch(nodes, s.free, noTaint) // the API server gave the new node a taint, because the node was not ready
 	w.patch(nodes, s.tainted, taint)
 	var err error
 	if s.mark, err = server.Mark(); err != nil {
@@ -63,8 +61,8 @@ metadata: {name: %s}`, node)
 	return scenario{args: args, once: once, change: s.change, checkWork: s.checkWork}
 }
 
-// change creates pods on both nodes. In odd rounds the program is down, and change first moves the taint to the other
-// node. A running program might see a pod before its node.
+// change creates pods on both nodes. In odd rounds, in which the program is down, change first moves the taint to the
+// other node: a running program might see a pod before the pod's node.
 func (s *taints) change(round int) {
 	if round%2 == 1 {
 		s.swap()
@@ -75,9 +73,9 @@ func (s *taints) change(round int) {
 	s.put(fmt.Sprintf("deleted-%d", round), s.free, "[]")
 }
 
-// swap moves the taint to the other node. It first deletes some of the pods on that node, so that only the others must
-// be evicted. It also removes all pods from the node that loses the taint. Pods created there later must stay, even if
-// the program wrongly remembers the taint.
+// swap moves the taint to the other node. It first deletes some of the pods on that node, so that only the remaining
+// ones must be evicted. It also removes all pods from the node that loses the taint. Pods created there later must
+// stay, even if the program wrongly remembers the taint.
 func (s *taints) swap() {
 	for name, node := range s.on {
 		deleted := strings.HasPrefix(name, "deleted")
@@ -110,7 +108,7 @@ spec:
   containers: [{name: c, image: pause}]`, name, node, tolerations)
 }
 
-// checkWork checks that pods without a toleration are gone from the tainted node, that all others are there, and that
+// checkWork checks that pods without a toleration are gone from the tainted node, that all other pods remain, and that
 // no deleted pod was evicted.
 func (s *taints) checkWork() error {
 	var errs []error

@@ -13,7 +13,7 @@ import (
 )
 
 // TestUnitTests checks that each unit test of the programs has the same result with and without Larder. Some tests fail
-// on a busy machine, so packages with differences run again, at most twice. One success counts as success.
+// on a busy machine, so packages with differences run up to two more times. One success counts as success.
 func TestUnitTests(t *testing.T) {
 	onlyLong(t)
 	for _, a := range adoptions {
@@ -46,7 +46,6 @@ func TestUnitTests(t *testing.T) {
 	}
 }
 
-// differences returns the tests with different results, or without a result in one run.
 func differences(a, b map[string]string) (names []string) {
 	for _, name := range slices.Sorted(maps.Keys(a)) {
 		if a[name] != b[name] {
@@ -61,7 +60,6 @@ func differences(a, b map[string]string) (names []string) {
 	return names
 }
 
-// packagesOf returns the packages of the named tests, each once.
 func packagesOf(tests []string) (packages []string) {
 	for _, name := range tests {
 		pkg, _, _ := strings.Cut(name, " ")
@@ -71,7 +69,7 @@ func packagesOf(tests []string) (packages []string) {
 	return slices.Compact(packages)
 }
 
-// merge adds the results of a repeated test run. A success replaces a failure.
+// A success in a repeated test run replaces a failure.
 func merge(all, more map[string]string) {
 	for name, result := range more {
 		if all[name] != "pass" {
@@ -80,7 +78,6 @@ func merge(all, more map[string]string) {
 	}
 }
 
-// results runs the unit tests in a copy of the program's source. It returns each test's result by package and name.
 func (a adoption) results(t *testing.T, dir string, packages []string) map[string]string {
 	t.Helper()
 	args := append([]string{"test", "-json", "-vet=off", "-count=1", "-timeout=20m"}, packages...)

@@ -26,16 +26,14 @@ var (
 		Resource: "customresourcedefinitions"}
 )
 
-// world creates and changes objects in one namespace of the API server. The audit log omits the requests of this
+// world creates and changes objects in one namespace of the API server. The audit log omits the requests of world's
 // client.
 type world struct {
 	t         *testing.T
 	client    dynamic.Interface
 	namespace string
-	// source is the program's source directory, which has its custom resources.
-	source string
-	// logs is the directory for the programs' output.
-	logs string
+	source    string
+	logs      string
 }
 
 func newWorld(t *testing.T, source string) *world {
@@ -47,7 +45,6 @@ func newWorld(t *testing.T, source string) *world {
 	return &world{t: t, client: client, source: source, logs: server.Dir()}
 }
 
-// in returns a world in a new namespace, for one test.
 func (w world) in(t *testing.T) *world {
 	t.Helper()
 	w.t = t
@@ -59,8 +56,8 @@ metadata: {generateName: adoption-, labels: {deschedule: "yes"}}`)
 	return &w
 }
 
-// define creates a custom resource definition from a file of the program's source, unless it exists, and waits until
-// the API server serves the resource.
+// define creates a custom resource definition from a file of the program's source, unless it exists. It waits until the
+// API server serves the resource.
 func (w *world) define(path string, gvr schema.GroupVersionResource) {
 	w.t.Helper()
 	text, err := os.ReadFile(filepath.Join(w.source, path))
@@ -92,7 +89,6 @@ func (w *world) parse(text string) *unstructured.Unstructured {
 	return u
 }
 
-// objects returns the client for a resource, in the namespace if the resource has namespaces.
 func (w *world) objects(gvr schema.GroupVersionResource) dynamic.ResourceInterface {
 	switch gvr.Resource {
 	case "namespaces", "nodes":
@@ -110,7 +106,6 @@ func (w *world) create(gvr schema.GroupVersionResource, format string, args ...a
 	return made
 }
 
-// patch merges JSON into an object or its subresource.
 func (w *world) patch(gvr schema.GroupVersionResource, name, patch string, subresources ...string) {
 	w.t.Helper()
 	_, err := w.objects(gvr).Patch(w.t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{},
@@ -120,7 +115,6 @@ func (w *world) patch(gvr schema.GroupVersionResource, name, patch string, subre
 	}
 }
 
-// delete deletes an object without a grace period.
 func (w *world) delete(gvr schema.GroupVersionResource, name string) {
 	w.t.Helper()
 	now := metav1.DeleteOptions{GracePeriodSeconds: new(int64)}
@@ -129,7 +123,6 @@ func (w *world) delete(gvr schema.GroupVersionResource, name string) {
 	}
 }
 
-// get returns an object, or nil if it does not exist.
 func (w *world) get(gvr schema.GroupVersionResource, name string) (*unstructured.Unstructured, error) {
 	u, err := w.objects(gvr).Get(w.t.Context(), name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -138,7 +131,8 @@ func (w *world) get(gvr schema.GroupVersionResource, name string) (*unstructured
 	return u, err
 }
 
-// replicas returns an error unless the named object has want replicas in its spec. With -1 the object must not exist.
+// replicas returns an error unless the named object has want replicas in its spec. If want is -1, the object must not
+// exist.
 func (w *world) replicas(gvr schema.GroupVersionResource, name string, want int64) error {
 	u, err := w.get(gvr, name)
 	switch {
@@ -158,7 +152,6 @@ func (w *world) replicas(gvr schema.GroupVersionResource, name string, want int6
 	return err
 }
 
-// file writes a file for the program, and returns its path.
 func (w *world) file(name, text string) string {
 	w.t.Helper()
 	path := filepath.Join(w.t.TempDir(), name)

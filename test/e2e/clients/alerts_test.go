@@ -13,8 +13,8 @@ import (
 
 const monitoring = "../../../deploy/monitoring/"
 
-// TestAlerts checks that each alert has a unit test that passes and a section of docs/troubleshooting.md that names it,
-// and that the dashboard's queries parse.
+// TestAlerts checks that each alert has a passing unit test and a section of docs/troubleshooting.md, and that the
+// queries of the Grafana dashboard parse.
 func TestAlerts(t *testing.T) {
 	rules, err := os.ReadFile("../../../deploy/chart/alerts.yaml")
 	if err != nil {
@@ -61,7 +61,7 @@ func promtool(t *testing.T, args ...string) {
 	}
 }
 
-// queriesOf writes the dashboard's queries as recording rules for promtool to check, and returns the file.
+// queriesOf writes the queries of the Grafana dashboard as recording rules for promtool to check, and returns the file.
 func queriesOf(t *testing.T) (file string) {
 	t.Helper()
 	text, err := os.ReadFile(monitoring + "dashboard.json")

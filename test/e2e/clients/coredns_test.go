@@ -22,8 +22,8 @@ import (
 )
 
 // TestCoreDNS checks that CoreDNS resolves names from a mirror, with the Corefile and the rules of docs/serve.md. It
-// still resolves them after CoreDNS and the mirror are killed and restarted without the API server. Later it sees new
-// changes.
+// must still resolve them after CoreDNS and the mirror were killed and restarted without the API server, and later see
+// new changes.
 func TestCoreDNS(t *testing.T) {
 	path := program(t, "coredns")
 	client := writer(t)
@@ -42,7 +42,7 @@ func TestCoreDNS(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := mirror(t, "coredns", resources, "--offline-access", offline)
-	if err := m.Learned(t.Context()); err != nil { // includes the API server's public keys for service account tokens
+	if err := m.Learned(t.Context()); err != nil { // Learned waits for the public keys of service account tokens, too
 		t.Fatal(err)
 	}
 	d := newCoreDNS(t, path, m, token)
@@ -88,7 +88,6 @@ func TestCoreDNS(t *testing.T) {
 	d.resolves("web.shop.svc.cluster.local.")
 }
 
-// coreDNS is a CoreDNS process and its configuration.
 type coreDNS struct {
 	t        *testing.T
 	path     string
@@ -123,7 +122,6 @@ func newCoreDNS(t *testing.T, path string, m *served.Mirror, token string) *core
 	return d
 }
 
-// start starts CoreDNS.
 func (d *coreDNS) start() {
 	d.t.Helper()
 	d.process = start(d.t, d.path, nil, "-conf", d.corefile)
@@ -163,7 +161,6 @@ func documented(t *testing.T, language, has string) string {
 	return ""
 }
 
-// service creates a service and returns its address.
 func service(t *testing.T, client kubernetes.Interface, name, address string) string {
 	t.Helper()
 	s, err := client.CoreV1().Services("shop").Create(t.Context(), &corev1.Service{
@@ -176,7 +173,6 @@ func service(t *testing.T, client kubernetes.Interface, name, address string) st
 	return s.Spec.ClusterIP
 }
 
-// endpoint adds an endpoint to a service, in a slice of its own.
 func endpoint(t *testing.T, client kubernetes.Interface, namespace, service, host, address string) {
 	t.Helper()
 	name, port, ready := "http", int32(80), true

@@ -18,18 +18,17 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// informersEnv holds the configuration of a child process. With it, this test binary runs client-go's informers.
+// informersEnv is the environment variable with the configuration of a child process. If it is set, the test binary
+// runs client-go's informers.
 const informersEnv = "LARDER_E2E_INFORMERS"
 
-// informersConfig is the configuration of a child process. The feature WatchListClient is not part of it: client-go
-// reads that from the environment.
+// informersConfig is the configuration of a child process. It lacks the feature WatchListClient, which client-go reads
+// from the environment.
 type informersConfig struct {
 	Kubeconfig string
-	// Agents maps each content type to the user agent of the client that uses it.
-	Agents map[string]string
+	Agents     map[string]string
 }
 
-// state maps each resource and key to a digest of the object.
 type state map[string]string
 
 func (s state) put(resource string, object any) error {
@@ -53,11 +52,11 @@ func (s state) put(resource string, object any) error {
 
 func key(resource, namespace, name string) string { return resource + " " + namespace + "/" + name }
 
-// informersReport is an informer's state at one time. Stored is its store's content. Received is the state that follows
-// from its handler's events alone.
+// informersReport is an informer's state at one time. Stored is the content of the informer's store. Received is the
+// state that follows from the handler's events alone.
 type informersReport struct{ Stored, Received state }
 
-// informersMain answers each input line with a line of JSON: the reports by user agent.
+// informersMain answers each input line with a JSON line that has the informersReports by user agent.
 func informersMain() int {
 	if err := runInformers(); err != nil {
 		fmt.Fprintln(os.Stderr, "informers:", err)
@@ -106,7 +105,6 @@ func runInformers() error {
 	return nil
 }
 
-// inform starts informers of several resources. The returned function reports their state.
 func inform(ctx context.Context, client kubernetes.Interface) (func() (informersReport, error), error) {
 	f := informers.NewSharedInformerFactory(client, 0)
 	all := map[string]cache.SharedIndexInformer{
@@ -114,7 +112,7 @@ func inform(ctx context.Context, client kubernetes.Interface) (func() (informers
 		"deployments": f.Apps().V1().Deployments().Informer(),
 	}
 	var mu sync.Mutex
-	received := state{} // guarded by mu
+	received := state{} // mu guards received
 	var failed error
 	for resource, i := range all {
 		put := func(object any) {

@@ -26,7 +26,7 @@ import (
 )
 
 // TestInformers runs client-go's informers on a mirror that is killed and restarted while objects change. The informers
-// must end with the API server's state without a request to it, and the mirror must list nothing again.
+// must end with the API server's state without a request to the API server, and the mirror must not repeat its lists.
 func TestInformers(t *testing.T) {
 	client := writer(t)
 	namespace(t, client, "informers")
@@ -80,14 +80,12 @@ func TestInformers(t *testing.T) {
 	}
 }
 
-// world creates and changes objects in the API server.
 type world struct {
 	t      *testing.T
 	client kubernetes.Interface
 	random *rand.Rand
 }
 
-// change makes n random creations, updates and deletions of objects.
 func (w *world) change(n int) {
 	w.t.Helper()
 	const ns = "informers"
@@ -131,7 +129,6 @@ func (w *world) change(n int) {
 	}
 }
 
-// state returns a digest of each object in the API server, by resource and key.
 func (w *world) state() state {
 	w.t.Helper()
 	s := state{}
@@ -154,7 +151,6 @@ func (w *world) state() state {
 	return s
 }
 
-// informersChild is a child process that runs client-go's informers.
 type informersChild struct {
 	t     *testing.T
 	in    io.Writer
@@ -162,7 +158,6 @@ type informersChild struct {
 	agent string
 }
 
-// newInformersChild starts a child until the test ends.
 func newInformersChild(t *testing.T, kubeconfig string, watchList bool) *informersChild {
 	t.Helper()
 	c := &informersChild{t: t, agent: fmt.Sprintf("informers-watchlist-%v", watchList)}
@@ -197,7 +192,6 @@ func newInformersChild(t *testing.T, kubeconfig string, watchList bool) *informe
 	return c
 }
 
-// differs returns an error if the state of an informer in the child differs from the wanted state.
 func (c *informersChild) differs(want state) error {
 	c.t.Helper()
 	if _, err := io.WriteString(c.in, "\n"); err != nil {

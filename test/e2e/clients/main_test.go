@@ -24,13 +24,10 @@ import (
 	"github.com/larder-dev/larder/test/e2e/served"
 )
 
-// patience limits each wait, even on a busy machine.
 const patience = 2 * time.Minute
 
-// soak is true if each test makes its long run.
 var soak = os.Getenv("LARDER_SOAK") != ""
 
-// site is the shared API server, with RBAC.
 var site *served.Site
 
 func TestMain(m *testing.M) {
@@ -44,14 +41,13 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// program returns the path of a program of test/clients. The first call on a machine builds it, which takes minutes.
-// make clients builds all of them beforehand.
+// program returns the path of a program of test/clients. The first call on a machine builds the program, which takes
+// minutes. make clients builds all programs beforehand.
 func program(t *testing.T, name string) string {
 	t.Helper()
 	return toolOf(t, name, name)
 }
 
-// toolOf returns the path of a program that a module below test/clients declares as a tool.
 func toolOf(t *testing.T, module, name string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", "tool", "-n", name)
@@ -65,7 +61,6 @@ func toolOf(t *testing.T, module, name string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// start runs a program until the test ends.
 func start(t *testing.T, path string, env []string, args ...string) *controlplane.Process {
 	t.Helper()
 	name := filepath.Base(path)
@@ -77,7 +72,6 @@ func start(t *testing.T, path string, env []string, args ...string) *controlplan
 	return p
 }
 
-// mirror starts a mirror until the test ends.
 func mirror(t *testing.T, name string, resources []string, flags ...string) *served.Mirror {
 	t.Helper()
 	m, err := site.Mirror(t.Context(), name, resources, flags...)
@@ -95,7 +89,6 @@ func mirror(t *testing.T, name string, resources []string, flags ...string) *ser
 	return m
 }
 
-// restart starts a mirror again after it was killed.
 func restart(t *testing.T, m *served.Mirror) {
 	t.Helper()
 	if err := m.Start(t.Context()); err != nil {
@@ -103,7 +96,6 @@ func restart(t *testing.T, m *served.Mirror) {
 	}
 }
 
-// writer returns a client to change objects. The audit log omits its requests.
 func writer(t *testing.T) kubernetes.Interface {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(site.Server.Config(controlplane.Writer))
@@ -121,7 +113,6 @@ func namespace(t *testing.T, client kubernetes.Interface, name string) {
 	}
 }
 
-// account creates a service account with the given permissions, and returns its token.
 func account(t *testing.T, client kubernetes.Interface, namespace, name string, rights ...rbacv1.PolicyRule) string {
 	t.Helper()
 	meta := metav1.ObjectMeta{Name: name}
@@ -148,7 +139,6 @@ func account(t *testing.T, client kubernetes.Interface, namespace, name string, 
 	return answer.Status.Token
 }
 
-// kubeconfig writes a kubeconfig for a mirror with a token, and returns its path.
 func kubeconfig(t *testing.T, m *served.Mirror, token string) string {
 	t.Helper()
 	config, err := m.Config("")
@@ -164,7 +154,6 @@ func kubeconfig(t *testing.T, m *served.Mirror, token string) string {
 	return path
 }
 
-// eventually polls check until it returns nil. It fails with the last result, or when one of the processes exits.
 func eventually(t *testing.T, what string, check func() error, running ...*controlplane.Process) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {

@@ -94,7 +94,6 @@ func rule(group, resource string, verbs ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, Verbs: verbs}
 }
 
-// defineTasks creates the manager's custom resource.
 func defineTasks(t *testing.T, client dynamic.Interface) {
 	t.Helper()
 	object := map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}
@@ -117,7 +116,6 @@ func defineTasks(t *testing.T, client dynamic.Interface) {
 	})
 }
 
-// write creates a Task.
 func write(t *testing.T, in dynamic.ResourceInterface, name, text string) {
 	t.Helper()
 	task := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "Task",

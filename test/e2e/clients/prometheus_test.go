@@ -18,11 +18,10 @@ import (
 	"github.com/larder-dev/larder/test/e2e/controlplane"
 )
 
-// roles are the compared roles of kubernetes_sd.
 var roles = []string{"pod", "endpointslice", "service", "node"}
 
-// TestPrometheus checks that Prometheus discovers the same targets through a mirror as from the API server, also after
-// the mirror is killed and restarted during changes.
+// TestPrometheus checks that Prometheus discovers the same targets through a mirror as from the API server, even after
+// the mirror was killed and restarted during changes.
 func TestPrometheus(t *testing.T) {
 	if !soak {
 		t.Skip("Prometheus takes long to build: LARDER_SOAK=1")
@@ -96,7 +95,6 @@ func TestPrometheus(t *testing.T) {
 	same("after a restart", "two", "three", "four")
 }
 
-// target creates a running pod, and a service with its endpoint.
 func target(t *testing.T, client kubernetes.Interface, name, address string) {
 	t.Helper()
 	pod := runningPod(t, client, "metrics", name, "node-1", address)
@@ -110,7 +108,6 @@ func target(t *testing.T, client kubernetes.Interface, name, address string) {
 	endpoint(t, client, "metrics", name, pod.Name, address)
 }
 
-// runningPod creates a running pod with a container c.
 func runningPod(t *testing.T, client kubernetes.Interface, namespace, name, node, address string) *corev1.Pod {
 	t.Helper()
 	pod, err := client.CoreV1().Pods(namespace).Create(t.Context(), &corev1.Pod{
@@ -136,7 +133,6 @@ func runningPod(t *testing.T, client kubernetes.Interface, namespace, name, node
 	return pod
 }
 
-// discovered returns the labels of Prometheus's targets by job.
 func discovered(t *testing.T, address string) (map[string][]string, error) {
 	t.Helper()
 	url := "http://" + address + "/api/v1/targets?state=dropped"

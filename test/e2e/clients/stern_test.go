@@ -15,7 +15,7 @@ import (
 )
 
 // TestStern checks that stern finds pods through a mirror and follows their logs, which --forward requests from the API
-// server. It also follows new pods, and continues after the mirror is killed and restarted.
+// server. stern must also follow new pods, and continue after the mirror was killed and restarted.
 func TestStern(t *testing.T) {
 	if !soak {
 		t.Skip("stern takes long to build: LARDER_SOAK=1")
@@ -77,7 +77,7 @@ func TestStern(t *testing.T) {
 	}
 }
 
-// startKubelet serves endless logs for every container, a few lines a second, and returns its port.
+// startKubelet serves endless logs for every container, a few lines a second, and returns the port.
 func startKubelet(t *testing.T) (port int) {
 	t.Helper()
 	kubelet := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -15,7 +15,6 @@ import (
 	"time"
 )
 
-// target is one of the compared servers: kube-apiserver or larder.
 type target struct {
 	name string
 	url  string
@@ -24,24 +23,20 @@ type target struct {
 	token  string
 }
 
-// newTarget returns a server at a URL. The transport trusts its certificate.
 func newTarget(name, url, token string, transport http.RoundTripper) *target {
 	return &target{name: name, url: url, token: token, client: &http.Client{Transport: transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 }
 
-// patience limits the time of an answer.
 const patience = 20 * time.Second
 
-// response is an HTTP answer as received.
 type response struct {
 	status int
 	header http.Header
-	body   []byte // uncompressed
+	body   []byte
 	err    error
 }
 
-// ask sends a request and returns the normalised answer.
 func (w *world) ask(ctx context.Context, t *target, r Request) Answer {
 	r, err := w.resolve(ctx, t, r)
 	if err != nil {
@@ -55,7 +50,7 @@ func (w *world) ask(ctx context.Context, t *target, r Request) Answer {
 	return walk(ctx, t, r, first, a)
 }
 
-// walk requests the following pages of a list by its continue tokens. The answer holds all pages under the key "pages".
+// walk requests the following pages of a list by their continue tokens. The result has all pages under the key "pages".
 func walk(ctx context.Context, t *target, r Request, page response, a Answer) Answer {
 	const most = 200
 	pages, versions := []any{map[string]any(a)}, map[string]bool{}
@@ -77,7 +72,6 @@ func walk(ctx context.Context, t *target, r Request, page response, a Answer) An
 	return Answer{"error": fmt.Sprintf("more than %d pages", most)}
 }
 
-// listMeta returns the continue token and the resourceVersion of a list.
 func listMeta(r response) (token, rv string) {
 	body, _ := parse(r.header.Get("Content-Type"), r.body)
 	object, _ := body.(map[string]any)
@@ -87,7 +81,7 @@ func listMeta(r response) (token, rv string) {
 	return token, rv
 }
 
-// resolve replaces the placeholders of a request, such as {now:pods}, by this server's values.
+// resolve replaces the placeholders of a request, such as {now:pods}, by values of the target server.
 func (w *world) resolve(ctx context.Context, t *target, r Request) (Request, error) {
 	for name, value := range w.versions {
 		r.Path = strings.ReplaceAll(r.Path, name, value)
@@ -119,8 +113,8 @@ func (w *world) resolve(ctx context.Context, t *target, r Request) (Request, err
 	return r, nil
 }
 
-// expire returns a continue token in which the resourceVersion is replaced by an old one that no server has any more.
-// Both servers use kube-apiserver's token format, which is undocumented.
+// expire replaces the resourceVersion in a continue token by an old resourceVersion that no server has any more. Both
+// compared servers use kube-apiserver's token format, which is undocumented.
 func (w *world) expire(token string) (string, error) {
 	data, err := base64.RawURLEncoding.DecodeString(token)
 	if err != nil {
@@ -139,7 +133,6 @@ func (w *world) expire(token string) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(data), err
 }
 
-// send sends a request without placeholders.
 func (t *target) send(ctx context.Context, r Request) response {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -2,26 +2,26 @@ package contract
 
 import "time"
 
-// clientRequests returns requests of clients that cannot run here: k9s, Lens, and variants of client-go's informers.
+// clientRequests returns requests of clients that cannot run in the test: k9s, Lens, and variants of client-go's
+// informers.
 func clientRequests() (all []Request) {
 	for _, k := range kinds {
 		all = append(all,
-			// Lists sent by k9s.
 			get(k.all(), "includeObject", "Object").accept(table),
 			get(k.in("shop"), "includeObject", "None", "limit", "1").accept(table),
 			get(k.named(k.object), "includeObject", "Metadata").accept(table),
 			get(k.in("shop")).watch("resourceVersion", "0", "includeObject", "Object").accept(table),
-			// Lists sent by Lens.
+			// Lens sends the following lists.
 			get(k.all()).accept("application/json, text/plain, */*"),
 			get(k.in("shop"), "pretty", "false").header("User-Agent", "Mozilla/5.0 (X11; Linux x86_64) Lens"),
 			Request{Method: "GET", Path: k.in("shop"), Query: query("watch", "1", "resourceVersion", k.now()), HangUp: time.Second},
-			// Lists and watches sent by kubectl.
+			// kubectl sends the following lists and watches.
 			get(k.all(), "limit", "500").accept(kubectlGet),
 			get(k.in("shop"), "limit", "500", "fieldSelector", "metadata.name="+k.object).accept(kubectlGet),
 			get(k.in("shop")).watch("resourceVersion", k.now()).accept(kubectlGet),
 			get(k.in("shop")).watch("fieldSelector", "metadata.name="+k.object, "resourceVersion", k.old()).accept(kubectlGet),
 			get(k.named(k.object)).header("User-Agent", "curl/8.5.0"),
-			// Lists and watches sent by client-go's reflector and by the garbage collector.
+			// client-go's reflector and the garbage collector send the following lists and watches.
 			get(k.all(), "limit", "500", "resourceVersion", "0").accept(typed),
 			get(k.all()).watch("allowWatchBookmarks", "true", "resourceVersion", k.now()).accept(typed),
 			get(k.all(), "limit", "500", "resourceVersion", "0").accept(metadataList),
@@ -50,7 +50,6 @@ func clientRequests() (all []Request) {
 		get("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"))
 }
 
-// credentialRequests returns requests with missing or wrong credentials.
 func credentialRequests() (all []Request) {
 	for _, credential := range []string{"", "Bearer wrong", "Bearer", "Basic eDp5"} {
 		for _, path := range []string{"/api/v1/pods", "/version", "/api", "/nope", "/healthz", "/api/v1/namespaces/shop/pods/running"} {

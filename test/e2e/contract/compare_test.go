@@ -10,17 +10,15 @@ import (
 	"time"
 )
 
-// Difference is one difference between two answers to a request.
 type Difference struct {
 	Request Request
-	// Path is the place of the difference in the answer, for example status, header.Vary, body.items[shop/web].spec or
+	// Path leads to the difference in the answer, for example status, header.Vary, body.items[shop/web].spec or
 	// events[0].object.
 	Path string
-	// Want is the API server's value, and Got the other server's. A missing value is absent{}.
+	// Want is kube-apiserver's value, and Got is larder's. A missing value is absent{}.
 	Want, Got any
 }
 
-// absent stands for a value that an answer does not have.
 type absent struct{}
 
 func (absent) String() string { return "nothing" }
@@ -29,7 +27,7 @@ func (d Difference) String() string {
 	return fmt.Sprintf("%s: want %s, got %s", d.Path, short(d.Want), short(d.Got))
 }
 
-// form describes the difference without its variable parts, to group similar ones.
+// form describes the difference without its variable parts, so that similar differences have the same form.
 func (d Difference) form() string {
 	path := variable.ReplaceAllString(d.Path, "[]")
 	switch {
@@ -49,7 +47,6 @@ func (d Difference) form() string {
 
 var variable = regexp.MustCompile(`\[[^\]]*\]`)
 
-// short formats a value in one short line.
 func short(v any) string {
 	text := strings.ReplaceAll(fmt.Sprintf("%v", v), "\n", " ")
 	if s, ok := v.(string); ok {
@@ -62,7 +59,7 @@ func short(v any) string {
 }
 
 // compare returns all differences between two answers to a request. Answers with different statuses have a single
-// difference. If a server gave an error instead of an answer, that is a difference too.
+// difference. A server's error instead of an answer also counts as a difference.
 func compare(r Request, want, got Answer) (all []Difference) {
 	found := func(path string, want, got any) {
 		all = append(all, Difference{Request: r, Path: strings.TrimPrefix(path, "."), Want: want, Got: got})
@@ -78,7 +75,6 @@ func compare(r Request, want, got Answer) (all []Difference) {
 	return all
 }
 
-// summary returns the status of an answer, with the kind, reason and message of its body.
 func (a Answer) summary() string {
 	text := fmt.Sprint(a["status"])
 	switch body := a["body"].(type) {
@@ -94,7 +90,6 @@ func (a Answer) summary() string {
 	return text
 }
 
-// diff calls found for each leaf that differs between two trees.
 func diff(path string, want, got any, found func(path string, want, got any)) {
 	switch w := want.(type) {
 	case map[string]any:
@@ -139,7 +134,7 @@ func diff(path string, want, got any, found func(path string, want, got any)) {
 	}
 }
 
-// diffOrder calls found if the keys that two lists have in common are in different orders.
+// diffOrder calls found if the common keys of two lists are in different orders.
 func diffOrder(path string, want, got any, found func(path string, want, got any)) {
 	w, _ := want.([]any) // nil if the list is empty or its items have no keys
 	g, _ := got.([]any)
@@ -164,8 +159,8 @@ func elementOr(list []any, i int) any {
 	return absent{}
 }
 
-// near reports whether two ages in Tables can be of the same object. The two answers came at different times, and ages
-// in large units are rounded.
+// near reports whether two ages in Tables can be of the same object. The servers' answers were sent at different times,
+// and ages in large units are rounded.
 func near(a, b age) bool {
 	const moment = patience
 	between := time.Duration(max(a, b) - min(a, b))

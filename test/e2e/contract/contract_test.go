@@ -22,7 +22,7 @@ import (
 const atOnce = 32
 
 // differences sends all requests to both servers and returns the differences. A watch with missing events is repeated
-// with more time, since a busy machine may not deliver all events within a second.
+// with more time, because a busy machine may not deliver all events within a second.
 func (w *world) differences(ctx context.Context, other *target, all []Request) (found []Difference) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -52,7 +52,7 @@ func (w *world) differences(ctx context.Context, other *target, all []Request) (
 	return found
 }
 
-// lacksEvents reports whether one of two watches lacks a whole event that the other one has.
+// lacksEvents reports whether one of two watches lacks a whole event of the other watch.
 func (d Difference) lacksEvents() bool { return wholeEvent.MatchString(d.Path) }
 
 var wholeEvent = regexp.MustCompile(`^events(\[[^\]]*\]|\.order of items)?$`)
@@ -64,7 +64,6 @@ func (w *world) differencesOf(ctx context.Context, other *target, r Request) []D
 	return compare(r, want, <-answers)
 }
 
-// report prints the differences that no rule accepts, grouped by their form, with one or two examples of each form.
 func report(t *testing.T, found []Difference) {
 	t.Helper()
 	groups := map[string][]Difference{}
@@ -88,8 +87,8 @@ func report(t *testing.T, found []Difference) {
 	}
 }
 
-// TestContract compares the answers of kube-apiserver and larder, and accepts the differences of the rules. A rule
-// without a matching difference is obsolete, and fails the test.
+// TestContract checks that all differences between the answers of kube-apiserver and larder are accepted by a rule. A
+// rule without a matching difference is obsolete, and fails the test.
 func TestContract(t *testing.T) {
 	began := time.Now()
 	all := requests()
@@ -111,12 +110,13 @@ func TestContract(t *testing.T) {
 	report(t, found)
 }
 
-// TestSelf compares kube-apiserver with itself, which must give no difference. LARDER_SOAK=1 sends all requests.
+// TestSelf compares kube-apiserver with itself, so a difference is a mistake of the comparison. LARDER_SOAK=1 sends all
+// requests.
 func TestSelf(t *testing.T) {
 	report(t, shared.differences(t.Context(), shared.upstream, few(t, 8)))
 }
 
-// few returns every nth request, or all requests in a soak.
+// few returns every nth request, or all requests with LARDER_SOAK=1.
 func few(t *testing.T, n int) (some []Request) {
 	t.Helper()
 	all := requests()
@@ -130,7 +130,7 @@ func few(t *testing.T, n int) (some []Request) {
 	return some
 }
 
-// TestTampered modifies answers in transit. The comparison must find exactly each modification.
+// TestTampered modifies answers in transit. The comparison must find exactly these modifications.
 func TestTampered(t *testing.T) {
 	list, one := get(pods.all()), get(gadgets.named("full"))
 	stream := get(pods.all()).watch()
@@ -138,7 +138,7 @@ func TestTampered(t *testing.T) {
 		name    string
 		request Request
 		change  func(resp *http.Response, body string) string
-		want    string // path of the difference that the comparison must find
+		want    string // path of the expected difference
 	}{
 		{"status", list, func(resp *http.Response, body string) string { resp.StatusCode = 203; return body }, "status"},
 		{"header", list, func(resp *http.Response, body string) string { resp.Header.Set("Vary", "Accept"); return body },
@@ -191,7 +191,7 @@ func swap(a, b string) func(*http.Response, string) string {
 	return func(_ *http.Response, body string) string { return strings.NewReplacer(a, b, b, a).Replace(body) }
 }
 
-// numbers returns a function for altered. It replaces the digits that follow a text.
+// numbers returns a function for altered that replaces the digits behind a text.
 func numbers(behind, digits string) func(*http.Response, string) string {
 	return func(_ *http.Response, body string) string {
 		before, after, found := strings.Cut(body, behind)
@@ -202,7 +202,7 @@ func numbers(behind, digits string) func(*http.Response, string) string {
 	}
 }
 
-// altered returns a proxy of a server. Its answers are modified by change.
+// altered returns a proxy of a server. change modifies the proxy's answers.
 func altered(t *testing.T, upstream *target, change func(resp *http.Response, body string) string) *target {
 	t.Helper()
 	address, err := url.Parse(upstream.url)
@@ -217,7 +217,6 @@ func altered(t *testing.T, upstream *target, change func(resp *http.Response, bo
 	return newTarget("changed", server.URL, upstream.token, server.Client().Transport)
 }
 
-// changeBody passes a response and its body to change, and replaces the body.
 func changeBody(resp *http.Response, change func(resp *http.Response, body string) string) error {
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {

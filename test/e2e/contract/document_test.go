@@ -10,14 +10,13 @@ import (
 	"testing"
 )
 
-// document is the Markdown page with the table of differences. The table is below the line heading.
+// document is the Markdown page with the table of differences. The table follows the line heading.
 var document = filepath.Join("..", "..", "..", "docs", "serve.md")
 
 const heading = "## What differs from an API server"
 
 var cell = regexp.MustCompile(`\s*\|\s*`)
 
-// documented returns the rows of the table without its header.
 func documented(t *testing.T) (rows []string) {
 	t.Helper()
 	text, err := os.ReadFile(document)
@@ -40,7 +39,6 @@ func documented(t *testing.T) (rows []string) {
 	return rows[2:]
 }
 
-// TestDocument checks that the table of docs/serve.md equals the rules.
 func TestDocument(t *testing.T) {
 	var want []string
 	for _, r := range rules {

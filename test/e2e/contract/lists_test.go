@@ -5,7 +5,6 @@ import (
 	"strings"
 )
 
-// formatRequests returns requests for each media type of a list, a page, an object and a watch.
 func formatRequests(k kind) (all []Request) {
 	for _, f := range formats {
 		includes := []string{""}
@@ -49,7 +48,6 @@ func oddRequests(k kind) (all []Request) {
 	return all
 }
 
-// scopes returns the paths of a collection and of its namespaces.
 func scopes(k kind) []string {
 	if !k.namespaced {
 		return []string{k.all()}
@@ -57,7 +55,6 @@ func scopes(k kind) []string {
 	return []string{k.all(), k.in("shop"), k.in("lab"), k.in("empty"), k.in("nowhere")}
 }
 
-// selectorRequests returns lists with label and field selectors, in every scope.
 func selectorRequests(k kind) (all []Request) {
 	fields := append([]string{"metadata.name=" + k.object, "metadata.name!=" + k.object, "metadata.name=nobody",
 		"metadata.name=" + k.object + ",metadata.name!=x", "metadata.namespace=shop", "metadata.namespace!=shop",
@@ -82,7 +79,7 @@ func selectorRequests(k kind) (all []Request) {
 	return all
 }
 
-// pageRequests returns paginated lists, and lists with invalid tokens. e30 encodes {}.
+// pageRequests returns lists in pages, and lists with invalid continue tokens. e30 encodes {}.
 func pageRequests(k kind) (all []Request) {
 	for _, limit := range []string{"1", "3", "4", "500"} {
 		for _, a := range []string{"application/json", table, partials} {
@@ -110,7 +107,6 @@ func pageRequests(k kind) (all []Request) {
 		get(k.all(), "continue", "garbage", "labelSelector", "!"))
 }
 
-// versionRequests combines resourceVersion, resourceVersionMatch, limit and a selector in lists.
 func versionRequests(k kind) (all []Request) {
 	for _, rv := range []string{"-", "", "0", "00", "{ancient}", k.old(), k.mid(), k.now(), "{future}", "abc", "-1", "1.5"} {
 		for _, match := range []string{"-", "", "Exact", "NotOlderThan", "Bad"} {
@@ -136,7 +132,7 @@ func versionRequests(k kind) (all []Request) {
 	return all
 }
 
-// getRequests returns requests for one object, also with query parameters that only lists and watches have.
+// getRequests returns requests for one object, some with query parameters that only lists and watches have.
 func getRequests(k kind) (all []Request) {
 	for _, rv := range []string{"", "0", "00", "{ancient}", k.old(), k.now(), "{future}", "abc", "-1"} {
 		all = append(all, get(k.named(k.object), "resourceVersion", rv), get(k.named("nobody"), "resourceVersion", rv))
@@ -151,7 +147,7 @@ func getRequests(k kind) (all []Request) {
 		get(k.named("comes")))
 }
 
-// gzipRequests returns requests whose answers are just below and just above the minimum size for compression.
+// gzipRequests returns requests with answers just below and just above the minimum size for compression.
 func gzipRequests() (all []Request) {
 	large := configmaps.in("large")
 	for _, encoding := range []string{"gzip", "gzip, deflate, br", "br", "*", "gzip;q=0", "identity"} {

@@ -15,13 +15,11 @@ import (
 	"github.com/larder-dev/larder/test/e2e/served"
 )
 
-// The cluster and its mirror, which all tests use.
 var (
 	shared   *world
 	mirrored *target
 )
 
-// soak selects all requests where tests otherwise send a part.
 var soak = os.Getenv("LARDER_SOAK") != ""
 
 func TestMain(m *testing.M) {
@@ -63,7 +61,6 @@ func runAll(m *testing.M, site *served.Site) (code int, err error) {
 	return m.Run(), nil
 }
 
-// transportFor returns a transport that trusts the server's certificate, and requests no compression.
 func transportFor(config *rest.Config) (http.RoundTripper, error) {
 	tls, err := rest.TLSConfigFor(config)
 	if err != nil {

@@ -15,14 +15,13 @@ import (
 )
 
 // Answer is a normalised answer: a tree of encoding/json values and ages, without parts that differ between answers of
-// one server. Varying numbers are replaced by placeholders if they are plausible.
+// one server. Plausible numbers that vary become placeholders.
 type Answer map[string]any
 
-// age is the age of an object, as an answer in Table format shows it.
 type age time.Duration
 
-// changing are HTTP headers that are not compared, because they differ between answers of one server or come from the
-// transport.
+// changing are HTTP headers that differ between answers of one server or come from the transport. They are not
+// compared.
 var changing = []string{"Date", "Audit-Id", "Content-Length", "X-Kubernetes-Pf-Flowschema-Uid",
 	"X-Kubernetes-Pf-Prioritylevel-Uid"}
 
@@ -33,7 +32,6 @@ var shapes = map[string]*regexp.Regexp{
 	"Etag":          regexp.MustCompile(`^"[0-9A-F]{128}"$`),
 }
 
-// normal returns the normalised answer to a request.
 func normal(r Request, resp response) Answer {
 	if resp.err != nil {
 		return Answer{"error": resp.err.Error()}
@@ -98,7 +96,7 @@ func normalBody(r Request, body any) any {
 		kind), object["paths"] != nil:
 		return normalDiscovery(object)
 	case strings.HasSuffix(kind, "Review"):
-		delete(object, "metadata") // not compared, because they are generated for each answer: managed fields, times
+		delete(object, "metadata") // these parts are generated for each answer: managed fields, times
 	case strings.HasSuffix(kind, "List"), kind == "GadgetSet": // GadgetSet is the listKind of the gadgets
 		normalListMeta(r, object, "items")
 		if items, ok := object["items"].([]any); ok {
@@ -113,7 +111,6 @@ var (
 	tooOldRV  = regexp.MustCompile(`(too old resource version: \d+) \(\d+\)`)
 )
 
-// normalStatus removes the server's resourceVersion from a Status message.
 func normalStatus(object map[string]any) {
 	message, _ := object["message"].(string)
 	message = currentRV.ReplaceAllString(message, "current: RV")
@@ -123,8 +120,9 @@ func normalStatus(object map[string]any) {
 	}
 }
 
-// normalListMeta replaces a list's resourceVersion by whether it satisfies the request's resourceVersion. It replaces a
-// continue token by a placeholder: the requests for further pages test the token itself.
+// normalListMeta replaces a list's resourceVersion by a text that says whether it satisfies the request's
+// resourceVersion. It replaces a continue token by a placeholder, because the requests for further pages test the
+// token.
 func normalListMeta(r Request, object map[string]any, items string) {
 	meta, ok := object["metadata"].(map[string]any)
 	if !ok {
@@ -142,8 +140,7 @@ func normalListMeta(r Request, object map[string]any, items string) {
 	}
 	switch n := number(rv); {
 	case r.Exact():
-		// The request wants the state at exactly one resourceVersion, so the answer's resourceVersion is compared
-		// unchanged.
+		// The request wants the state at exactly one resourceVersion, so the answer's resourceVersion is compared unchanged.
 	case rv == "", n < asked:
 		meta["resourceVersion"] = fmt.Sprintf("%q, below %d, which was asked for", rv, asked)
 	case n < newest:
@@ -153,7 +150,6 @@ func normalListMeta(r Request, object map[string]any, items string) {
 	}
 }
 
-// versionOf returns the resourceVersion of an item, or of a row's object.
 func versionOf(item any) string {
 	object, _ := item.(map[string]any)
 	if of, ok := object["object"].(map[string]any); ok {
@@ -164,24 +160,22 @@ func versionOf(item any) string {
 	return rv
 }
 
-// number parses a resourceVersion, or returns 0.
 func number(rv string) uint64 {
 	n, _ := strconv.ParseUint(rv, 10, 64)
 	return n
 }
 
-// order is the map key under which byKey keeps the original order of a list.
 const order = "order of items"
 
 // byKey turns a list into a map by key, so that a missing item is one difference and does not shift all later items.
-// The map also holds the keys in their order.
+// The map also has the keys in their order.
 func byKey(items []any, key func(any) string) any {
 	keyed := map[string]any{}
 	var keys []any
 	for _, item := range items {
 		k := key(item)
 		if _, ok := keyed[k]; ok || k == "" {
-			return items // the keys are not unique
+			return items // items without unique keys stay a list
 		}
 		keyed[k] = item
 		keys = append(keys, k)
@@ -204,7 +198,6 @@ func keyOf(item any) string {
 	return namespace + "/" + name
 }
 
-// columnsOf returns which columns of a Table hold ages.
 func columnsOf(table map[string]any) (ages []bool) {
 	definitions, _ := table["columnDefinitions"].([]any)
 	for _, d := range definitions {
@@ -215,7 +208,6 @@ func columnsOf(table map[string]any) (ages []bool) {
 	return ages
 }
 
-// normalRows parses the ages in the rows of a Table.
 func normalRows(table map[string]any, ages []bool) {
 	rows, _ := table["rows"].([]any)
 	for _, r := range rows {
@@ -235,7 +227,6 @@ func normalRows(table map[string]any, ages []bool) {
 
 var agePart = regexp.MustCompile(`^(\d+)([ydhms])`)
 
-// parseAge parses an age such as 5m30s, in the format of duration.HumanDuration.
 func parseAge(text string) (age, error) {
 	units := map[string]time.Duration{"y": 365 * 24 * time.Hour, "d": 24 * time.Hour, "h": time.Hour,
 		"m": time.Minute, "s": time.Second}
@@ -259,7 +250,7 @@ func parseAge(text string) (age, error) {
 }
 
 // normalEvents removes periodic bookmarks from a watch's events, and the resourceVersion from the bookmark that ends
-// the initial events. An event whose resourceVersion goes backwards gets an additional field that says so.
+// the initial events. It marks an event whose resourceVersion goes backwards by an additional field.
 func normalEvents(events []any) any {
 	kept := []any{}
 	var ages []bool
@@ -319,7 +310,6 @@ func eventKey(e any) string {
 	return fmt.Sprintf("%v %s %s", event["type"], key, versionOf(object))
 }
 
-// ends reports whether a bookmark is annotated as the end of the initial events.
 func ends(object map[string]any) bool {
 	for _, o := range tableObjects(object) {
 		meta, _ := o["metadata"].(map[string]any)
@@ -331,7 +321,6 @@ func ends(object map[string]any) bool {
 	return false
 }
 
-// setVersion replaces the resourceVersion of a bookmark by the placeholder RV.
 func setVersion(object map[string]any) {
 	for _, o := range append(tableObjects(object), object) {
 		if meta, ok := o["metadata"].(map[string]any); ok && number(fmt.Sprint(meta["resourceVersion"])) > 0 {
@@ -340,7 +329,6 @@ func setVersion(object map[string]any) {
 	}
 }
 
-// tableObjects returns the objects of a Table's rows, or the object itself if it is no Table.
 func tableObjects(object map[string]any) []map[string]any {
 	if object["kind"] != "Table" {
 		return []map[string]any{object}

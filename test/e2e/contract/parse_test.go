@@ -21,7 +21,6 @@ import (
 	clientscheme "k8s.io/client-go/kubernetes/scheme"
 )
 
-// scheme holds the Go types of the objects that the servers send as protobuf.
 var scheme = func() *runtime.Scheme {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientscheme.AddToScheme, metav1.AddMetaToScheme,
@@ -71,7 +70,6 @@ func parseJSON(data []byte) (v any, err error) {
 	return v, nil
 }
 
-// parseProtobuf decodes an object by its Go type, and returns it as JSON values.
 func parseProtobuf(body []byte) (any, error) {
 	var envelope runtime.Unknown
 	body, ok := bytes.CutPrefix(body, []byte("k8s\x00"))
@@ -110,7 +108,6 @@ func parseProtobuf(body []byte) (any, error) {
 	return v, err
 }
 
-// parseEvents returns the events of a watch in order. It fails if an event is incomplete.
 func parseEvents(contentType string, body []byte) (events []any, err error) {
 	if strings.HasPrefix(contentType, protobuf) {
 		return parseFrames(body)
@@ -129,7 +126,7 @@ func parseEvents(contentType string, body []byte) (events []any, err error) {
 	}
 }
 
-// parseFrames returns the events of a watch in protobuf. Each follows its length in four bytes.
+// parseFrames returns the events of a watch in protobuf. Four bytes before each event have its length.
 func parseFrames(body []byte) (events []any, err error) {
 	for len(body) > 0 {
 		if len(body) < 4 {

@@ -2,7 +2,8 @@ package contract
 
 import "strings"
 
-// otherVersionRequests returns requests for other versions of mirrored resources, and for other resources.
+// otherVersionRequests returns requests for other versions of mirrored resources, and for resources that are not
+// mirrored.
 func otherVersionRequests() (all []Request) {
 	for _, path := range []string{"/apis/example.com/v1beta1/plains", "/apis/example.com/v1beta1/plains/one",
 		"/apis/example.com/v1beta1/plains/nobody", "/apis/events.k8s.io/v1/events", "/api/v1/secrets",
@@ -49,7 +50,7 @@ func malformedRequests() (all []Request) {
 	return all
 }
 
-// methodRequests returns requests with methods other than GET. Requests with a writing method are dry runs.
+// methodRequests returns requests with methods other than GET. Writing requests are dry runs.
 func methodRequests() (all []Request) {
 	for _, k := range []kind{pods, configmaps, gadgets, plains, apiServices, endpoints, relics} {
 		for _, m := range []string{"POST", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD", "TRACE", "FOO"} {

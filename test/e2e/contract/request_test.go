@@ -22,16 +22,15 @@ import (
 type Request struct {
 	Method string
 	Path   string
-	Query  string   // query parameters, escaped, without the question mark
-	Header []string // "Name: value"
+	Query  string
+	Header []string
 	Body   string
-	// Walk is true if the test also requests all following pages of the list.
-	Walk bool
-	// HangUp is the time after which the client closes a watch without a time-out.
+	Walk   bool
+	// HangUp is the time after which the client closes a watch without a timeout.
 	HangUp time.Duration
 }
 
-// get returns a GET request with query parameters, given as pairs of name and value.
+// get returns a GET request. pairs has the names of query parameters, and after each name its value.
 func get(path string, pairs ...string) Request {
 	return Request{Method: "GET", Path: path, Query: query(pairs...)}
 }
@@ -50,13 +49,11 @@ func query(pairs ...string) string {
 
 var placeholders = regexp.MustCompile(`\{(ancient|future|token|expired|(old|mid|now):[a-z]+)\}`)
 
-// with returns the request with additional parameters.
 func (r Request) with(pairs ...string) Request {
 	r.Query = strings.Trim(r.Query+"&"+query(pairs...), "&")
 	return r
 }
 
-// header returns the request with one more HTTP header.
 func (r Request) header(name, value string) Request {
 	r.Header = append(slices.Clone(r.Header), name+": "+value)
 	return r
@@ -69,25 +66,21 @@ func (r Request) watch(pairs ...string) Request {
 	return r.with(append([]string{"watch", "true", "timeoutSeconds", "1"}, pairs...)...)
 }
 
-// walk returns the request for all pages.
 func (r Request) walk() Request {
 	r.Walk = true
 	return r
 }
 
-// value returns the first value of a query parameter, unescaped.
 func (r Request) value(name string) string {
 	values, _ := url.ParseQuery(r.Query) // malformed parts are ignored
 	return values.Get(name)
 }
 
-// has reports whether a query parameter is present.
 func (r Request) has(name string) bool {
 	values, _ := url.ParseQuery(r.Query)
 	return values.Has(name)
 }
 
-// Watch reports whether the request watches a collection.
 func (r Request) Watch() bool {
 	if strings.Contains(r.Path, "/watch/") {
 		return true
@@ -96,8 +89,8 @@ func (r Request) Watch() bool {
 	return r.has("watch") && text != "false" && text != "0" && !named(r.Path)
 }
 
-// Exact reports whether a list request wants the state at exactly its resourceVersion. For the API server a path with
-// an object's name is no list, so the parameter limit has no effect there.
+// Exact reports whether a list request wants the state at exactly its resourceVersion. To the API server a path with an
+// object's name is no list, so the parameter limit has no effect there.
 func (r Request) Exact() bool {
 	if number(r.value("resourceVersion")) == 0 || r.Watch() || named(r.Path) {
 		return false
@@ -120,7 +113,6 @@ var (
 	clusterWide = regexp.MustCompile(`/(nodes|namespaces|plains|customresourcedefinitions|apiservices)$`)
 )
 
-// named reports whether a path ends with an object's name.
 func named(path string) bool {
 	segments := strings.Split(strings.Trim(path, "/"), "/")
 	switch {
@@ -157,7 +149,6 @@ func (r Request) String() string {
 	return text
 }
 
-// unique returns the requests without duplicates.
 func unique(requests []Request) []Request {
 	seen := map[string]bool{}
 	return slices.DeleteFunc(requests, func(r Request) bool {

@@ -5,17 +5,14 @@ import (
 	"os"
 )
 
-// Media types of clients.
 const (
-	table   = "application/json;as=Table;v=v1;g=meta.k8s.io"
-	partial = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
-	// partials is the media type for a metadata-only list.
+	table         = "application/json;as=Table;v=v1;g=meta.k8s.io"
+	partial       = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
 	partials      = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
 	protoPartial  = protobuf + ";as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
 	protoPartials = protobuf + ";as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
-	// kubectlGet is the Accept header of kubectl get, and typed the Accept header of client-go's typed clients.
-	// metadataOne and metadataList are the Accept headers of client-go's metadata client, for one object and for a
-	// list.
+	// These are Accept headers: kubectlGet is sent by kubectl get, typed by client-go's typed clients, and metadataOne
+	// and metadataList by client-go's metadata client for one object and for a list.
 	kubectlGet    = table + ",application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json"
 	typed         = protobuf + ",application/json"
 	metadataOne   = protoPartial + "," + partial + ",application/json"
@@ -38,7 +35,7 @@ var formats = []struct{ list, one string }{
 	{"*/*", "*/*"},
 }
 
-// odd are rare or malformed Accept headers. The tests send them for a built-in kind and for a custom one.
+// odd are rare or malformed Accept headers. The tests send them for one built-in and one custom kind.
 var odd = []string{
 	"", "application/*", "text/*", "text/html", "text/html,*/*", "text/yaml", "application/cbor", "garbage", "application",
 	"application/json;charset=utf-8", "application/json;pretty=1", "application/json;stream=watch",
@@ -55,7 +52,6 @@ var odd = []string{
 
 var labelSelectors = []string{"app=web", "app!=web", "app in (web,db),tier", "!app", "app==db,tier notin (back)", "app=nobody"}
 
-// requests returns all requests of the comparison, in the same order each time.
 func requests() []Request {
 	var all []Request
 	for _, k := range kinds {
@@ -88,7 +84,7 @@ func requests() []Request {
 	return unique(all)
 }
 
-// sample returns requests with random combinations of list and watch parameters. LARDER_SOAK=1 returns more of them.
+// sample returns requests with random combinations of list and watch parameters; more with LARDER_SOAK=1.
 func sample() (all []Request) {
 	n := 400
 	if os.Getenv("LARDER_SOAK") != "" {

@@ -9,15 +9,14 @@ import (
 // Rule accepts a class of intended differences between kube-apiserver and larder. The rules equal the table in
 // docs/serve.md, row by row.
 type Rule struct {
-	// Name, What and Why are the cells of the rule's row in the table.
 	Name, What, Why string
-	// ShownBy names the test that shows the differences, if no request of TestContract does.
+	// ShownBy names the test that shows the differences, if no request of TestContract shows them.
 	ShownBy string
-	// Accepts reports whether the rule covers a difference.
 	Accepts func(Difference) bool
 }
 
-// rules are the intended differences between the servers. A difference belongs to the first rule that accepts it.
+// rules are the intended differences between kube-apiserver and larder. A difference belongs to the first rule that
+// accepts it.
 var rules = []Rule{
 	{
 		Name: "writes",
@@ -245,7 +244,6 @@ var rules = []Rule{
 	},
 }
 
-// isError reports whether both servers answered with an error status, but with different ones.
 func (d Difference) isError() bool {
 	want, _ := d.Want.(string)
 	got, _ := d.Got.(string)
@@ -258,30 +256,25 @@ func (d Difference) otherTypes() bool {
 	return strings.HasPrefix(want, "only the following media types are accepted: ")
 }
 
-// has406 reports whether one of the two servers answered with status 406.
 func (d Difference) has406() bool {
 	want, _ := d.Want.(string)
 	got, _ := d.Got.(string)
 	return strings.HasPrefix(want, "406 ") || strings.HasPrefix(got, "406 ")
 }
 
-// accepts reports whether the Accept header contains a text.
 func (r Request) accepts(text string) bool {
 	return slices.ContainsFunc(r.Header, func(h string) bool {
 		return strings.HasPrefix(h, "Accept: ") && strings.Contains(h, text)
 	})
 }
 
-// notAcceptable reports whether the Accept header names an unsupported media type.
 func (r Request) notAcceptable() bool {
 	return slices.ContainsFunc([]string{"cbor", "text/", "garbage", "v2beta1", "v=v3", "stream=watch", "as=", "application/*",
 		"application/yaml", "protobuf"}, r.accepts)
 }
 
-// reads reports whether the request's method is GET or HEAD.
 func (r Request) reads() bool { return r.Method == "GET" || r.Method == "HEAD" }
 
-// subresource reports whether a path has further elements after an object's name.
 func (r Request) subresource() bool {
 	parts := strings.Split(strings.Trim(r.Path, "/"), "/")
 	if parts = parts[min(2, len(parts)):]; strings.HasPrefix(r.Path, "/apis/") {
@@ -297,7 +290,7 @@ func (r Request) impersonates() bool {
 	return slices.ContainsFunc(r.Header, func(h string) bool { return strings.HasPrefix(h, "Impersonate-") })
 }
 
-// pagesOfNamespace reports whether the request is a paginated list that selects one namespace by a field selector.
+// pagesOfNamespace reports whether the request is for a list in pages that selects one namespace by a field selector.
 func (r Request) pagesOfNamespace() bool {
 	return r.Walk && strings.Contains(r.value("fieldSelector"), "metadata.namespace=")
 }
@@ -309,13 +302,12 @@ func (d Difference) goesOn() bool {
 	return want != "" && strings.HasPrefix(got, want+": ")
 }
 
-// of reports whether a path is one of this kind's paths.
 func (k kind) of(path string) bool {
 	version := strings.TrimSuffix(k.all(), k.Resource)
 	return strings.HasPrefix(path, version) && strings.Contains(path+"/", "/"+k.Resource+"/")
 }
 
-// uncached reports whether a difference results from the watch cache, which only one of the two servers has.
+// uncached reports whether a difference comes from the watch cache, which only one of the two servers has.
 func uncached(d Difference) bool {
 	want, _ := d.Want.(string)
 	return d.Request.value("resourceVersion") == "0" && d.Request.has("limit") ||
@@ -324,30 +316,27 @@ func uncached(d Difference) bool {
 		d.statusBecomes("500") && strings.HasPrefix(want, "400 BadRequest invalid resource version")
 }
 
-// statusBecomes reports whether the two statuses differ and larder's is one of codes.
+// statusBecomes reports whether the servers' statuses differ and larder's status is one of codes.
 func (d Difference) statusBecomes(codes ...string) bool {
 	got, _ := d.Got.(string)
 	code, _, _ := strings.Cut(got, " ")
 	return d.Path == "status" && slices.Contains(codes, code)
 }
 
-// objects reports whether a request's path is for objects. The method does not matter.
 func objects(d Difference) bool {
 	return strings.HasPrefix(d.Request.Path, "/api/v1/") || strings.Count(d.Request.Path, "/") > 3
 }
 
-// unmirrored reports whether a path belongs to a resource that has test objects but is not mirrored.
 func unmirrored(path string) bool {
 	return slices.ContainsFunc([]string{"/apis/example.com/v1beta1", "/apis/events.k8s.io/", "/secrets", "/replicasets",
 		"/services"}, func(part string) bool { return strings.Contains(path, part) })
 }
 
-// extends reports whether a path belongs to CustomResourceDefinitions or APIServices.
 func extends(path string) bool { return definitions.of(path) || apiServices.of(path) }
 
 var (
 	discovery = regexp.MustCompile(`^(/|/api|/apis|/api/v1|/apis/[^/]+|/apis/[^/]+/[^/]+|/openapi/v3)/?$`)
-	// listed matches the place of an item of a discovery document in an answer.
+	// listed matches the path of an item of a discovery document in an answer.
 	listed = regexp.MustCompile(`^body\.(paths|groups|versions|resources|items)\[[^\]]*\](\.(versions|resources|verbs)\[[^\]]*\])*` +
 		`(\.storageVersionHash|\.subresources)?$`)
 	preferred = regexp.MustCompile(`^body\.groups\[past\.example\.com\]\.preferredVersion\.(groupVersion|version)$`)

@@ -18,8 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// socketAnswer is the answer to a watch over a websocket. It leaves out varying headers, and holds the payloads of the
-// frames in order.
+// socketAnswer is the answer to a watch over a websocket, without varying headers. Frames are the payloads in order.
 type socketAnswer struct {
 	Status string
 	Header http.Header
@@ -27,7 +26,6 @@ type socketAnswer struct {
 	Frames []string
 }
 
-// socket sends a websocket handshake unchanged, and reads to the end of the connection.
 func (w *world) socket(ctx context.Context, t *target, r Request, header http.Header) (a socketAnswer, err error) {
 	if r, err = w.resolve(ctx, t, r); err != nil {
 		return a, err
@@ -79,10 +77,11 @@ func (w *world) socket(ctx context.Context, t *target, r Request, header http.He
 	return a, err
 }
 
-// states matches resourceVersions in payloads. The two servers' values differ, because larder's are per resource.
+// states matches resourceVersions in payloads. They are not compared, because larder's resourceVersions are per
+// resource.
 var states = regexp.MustCompile(`\(\d+\)|"resourceVersion":"\d+"},"items"`)
 
-// bookmarksLast moves bookmarks to the end of the frames, and keeps one of each form.
+// bookmarksLast moves bookmarks to the end of the frames, and keeps one bookmark of each form.
 func bookmarksLast(frames []string) (sorted []string) {
 	var bookmarks []string
 	for _, f := range frames {
@@ -101,7 +100,7 @@ func bookmarksLast(frames []string) (sorted []string) {
 
 var bookmarkVersion = regexp.MustCompile(`"resourceVersion":"\d+"`)
 
-// readFrames reads websocket frames until the end of the connection. Each result is the first byte of a frame and its
+// readFrames reads websocket frames until the end of the connection. Each result is the first byte of a frame and the
 // payload.
 func readFrames(from *bufio.Reader) (frames []string, err error) {
 	for {
@@ -131,11 +130,11 @@ func readFrames(from *bufio.Reader) (frames []string, err error) {
 	}
 }
 
-// TestWebsockets checks that watches over websockets are answered as by kube-apiserver: the answer to the handshake,
-// its headers and subprotocol, and the frames (issue 38, F.26).
+// TestWebsockets checks that larder answers watches over websockets like kube-apiserver: handshake, headers,
+// subprotocol and frames (issue 38, F.26).
 func TestWebsockets(t *testing.T) {
 	watch := Request{Method: "GET", Path: pods.in("shop"), Query: "watch=1&timeoutSeconds=2"}
-	// kube-apiserver sends a bookmark two to three seconds before the end of a watch, and none in a shorter one. Larder
+	// kube-apiserver sends a bookmark two to three seconds before the end of a watch, and none in a shorter watch. Larder
 	// sends one only if the resourceVersion has moved since the last event: here by pods of other namespaces.
 	bookmarked := Request{Method: "GET", Path: pods.in("empty"),
 		Query: "watch=1&timeoutSeconds=6&allowWatchBookmarks=true&" + query("resourceVersion", pods.mid())}
@@ -188,7 +187,7 @@ func TestWebsockets(t *testing.T) {
 			if err != nil {
 				t.Fatal("larder: ", err)
 			}
-			// The number of bookmarks in a watch depends on its duration, so repeated ones are dropped.
+			// The number of bookmarks in a watch depends on its duration, so repeated bookmarks are dropped.
 			want.Frames, got.Frames = bookmarksLast(want.Frames), bookmarksLast(got.Frames)
 			if diff := cmp.Diff(want, got); diff != "" || !strings.HasPrefix(want.Status, fmt.Sprint(c.status)) {
 				t.Errorf("%s (-kube-apiserver +larder):\n%s", want.Status, diff[:min(len(diff), 3000)])

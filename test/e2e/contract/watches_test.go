@@ -2,7 +2,6 @@ package contract
 
 import "time"
 
-// initialEventsRequests returns watches with combinations of the parameters for initial events.
 func initialEventsRequests(k kind) (all []Request) {
 	for _, rv := range []string{"-", "0", "{ancient}", k.old(), k.now(), "{future}", "abc"} {
 		for _, send := range []string{"-", "true", "false", "x"} {
@@ -23,7 +22,6 @@ func initialEventsRequests(k kind) (all []Request) {
 	return all
 }
 
-// watchRequests returns watches of all namespaces, one namespace and one object, from various resourceVersions.
 func watchRequests(k kind) (all []Request) {
 	for _, rv := range []string{"", "0", k.old(), k.mid(), k.now(), "{future}"} {
 		for _, labels := range []string{"", "app=web", "app!=web"} {

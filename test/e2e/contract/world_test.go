@@ -24,14 +24,12 @@ import (
 	"github.com/larder-dev/larder/test/e2e/controlplane"
 )
 
-// kind is a resource that both compared servers serve.
 type kind struct {
 	schema.GroupVersionResource
 	Kind       string
 	namespaced bool
-	// object is the name of an existing object that the tests request and modify.
-	object string
-	// fields are field selectors that the servers support for this kind. unsupported is one that they refuse.
+	object     string
+	// fields are field selectors that the servers support for the kind, and unsupported is one that they refuse.
 	fields      []string
 	unsupported string
 }
@@ -69,7 +67,7 @@ var (
 // kinds are the mirrored kinds that the tests request with every combination of parameters.
 var kinds = []kind{pods, configmaps, nodes, namespaces, deployments, events, gadgets, plains}
 
-// Kinds that kube-apiserver serves and that have no Go type in client-go, and kinds with a deprecated version.
+// These kinds have no Go type in client-go, or a deprecated version.
 var (
 	definitions = kind{GroupVersionResource: schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1",
 		Resource: "customresourcedefinitions"}, Kind: "CustomResourceDefinition", object: "gadgets.example.com",
@@ -85,10 +83,8 @@ var (
 // further are mirrored kinds that the tests request with fewer combinations of parameters.
 var further = []kind{definitions, apiServices, endpoints, relics}
 
-// mirroredKinds are all mirrored kinds.
 var mirroredKinds = slices.Concat(kinds, further)
 
-// argument returns the name of the kind as an argument of larder sync.
 func (k kind) argument() string {
 	if k.Group == "" {
 		return k.Resource
@@ -96,7 +92,7 @@ func (k kind) argument() string {
 	return k.Resource + "." + k.Version + "." + k.Group
 }
 
-// all returns the path of the kind's whole collection. in returns the path of its objects in one namespace.
+// all returns the path of the kind's whole collection, and in the path of the objects in one namespace.
 func (k kind) all() string {
 	if k.Group == "" {
 		return "/api/" + k.Version + "/" + k.Resource
@@ -111,7 +107,6 @@ func (k kind) in(namespace string) string {
 	return strings.TrimSuffix(k.all(), k.Resource) + "namespaces/" + namespace + "/" + k.Resource
 }
 
-// named returns the path of an object in the namespace shop, or of a cluster-scoped object.
 func (k kind) named(name string) string { return k.in("shop") + "/" + name }
 
 // old, mid and now return placeholders for three resourceVersions of the kind: before, between and at its latest
@@ -120,12 +115,11 @@ func (k kind) old() string { return "{old:" + k.Resource + "}" }
 func (k kind) mid() string { return "{mid:" + k.Resource + "}" }
 func (k kind) now() string { return "{now:" + k.Resource + "}" }
 
-// world is a cluster with test objects that no longer change.
 type world struct {
 	server   *controlplane.ControlPlane
 	upstream *target
 	client   dynamic.Interface
-	versions map[string]string // resourceVersions by placeholder
+	versions map[string]string
 }
 
 // newWorld creates the objects of testdata, and then makes the server lose its history: etcd is compacted, and a
@@ -161,7 +155,6 @@ func newWorld(ctx context.Context, server *controlplane.ControlPlane) (w *world,
 	return w, w.served(ctx)
 }
 
-// create creates the objects of testdata with their status.
 func (w *world) create(ctx context.Context) error {
 	data, err := os.ReadFile(filepath.Join("testdata", "world.yaml"))
 	if err != nil {
@@ -207,7 +200,6 @@ func (w *world) createOne(ctx context.Context, u *unstructured.Unstructured) err
 	return err
 }
 
-// resource returns the client for an object.
 func (w *world) resource(u *unstructured.Unstructured) (dynamic.ResourceInterface, error) {
 	for _, k := range mirroredKinds {
 		if u.GetKind() == k.Kind {
@@ -224,7 +216,6 @@ func (w *world) in(k kind, namespace string) dynamic.ResourceInterface {
 	return w.client.Resource(k.GroupVersionResource).Namespace(namespace)
 }
 
-// retry calls do until it succeeds, or fails with a permanent error.
 func retry(ctx context.Context, do func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -241,7 +232,6 @@ func retry(ctx context.Context, do func() error) error {
 	}
 }
 
-// version returns the resourceVersion of a collection.
 func (w *world) version(ctx context.Context, k kind) (string, error) {
 	list, err := w.client.Resource(k.GroupVersionResource).List(ctx, metav1.ListOptions{Limit: 1})
 	if err != nil {
@@ -250,7 +240,7 @@ func (w *world) version(ctx context.Context, k kind) (string, error) {
 	return list.GetResourceVersion(), nil
 }
 
-// touch changes an object of each kind, so that the resourceVersion behind the placeholder {ancient} is outdated.
+// touch changes an object of each kind, so that the resourceVersion of the placeholder {ancient} is outdated.
 func (w *world) touch(ctx context.Context) error {
 	for _, k := range mirroredKinds {
 		if err := w.patch(ctx, k, k.object, `{"metadata":{"annotations":{"test/touched":"yes"}}}`); err != nil {
@@ -268,7 +258,6 @@ func (w *world) patch(ctx context.Context, k kind, name, patch string) error {
 	return nil
 }
 
-// served waits until the restarted server serves and describes all kinds.
 func (w *world) served(ctx context.Context) error {
 	for _, k := range mirroredKinds {
 		if err := retry(ctx, func() error { _, err := w.version(ctx, k); return err }); err != nil {
@@ -287,8 +276,7 @@ func (w *world) served(ctx context.Context) error {
 }
 
 // makeChanges makes the latest changes, between the resourceVersions old and now of each kind. It creates an object,
-// adds and removes its labels, and deletes it; other objects stay as they are. Of kinds with fewer requests, one object
-// changes.
+// adds and removes labels of that object, and deletes it. Of kinds with fewer requests, one object changes.
 func (w *world) makeChanges(ctx context.Context) error {
 	for _, k := range mirroredKinds {
 		var err error
@@ -332,7 +320,6 @@ func (w *world) makeChanges(ctx context.Context) error {
 	return nil
 }
 
-// another returns a new object of the kind, with the given name.
 func (k kind) another(name string) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{Object: map[string]any{}}
 	u.SetGroupVersionKind(k.GroupVersion().WithKind(k.Kind))
@@ -356,7 +343,6 @@ func (k kind) another(name string) *unstructured.Unstructured {
 	return u
 }
 
-// listed waits until a server serves the objects of all kinds.
 func (w *world) listed(ctx context.Context, t *target) error {
 	for _, k := range mirroredKinds {
 		err := retry(ctx, func() error {
@@ -373,7 +359,6 @@ func (w *world) listed(ctx context.Context, t *target) error {
 	return nil
 }
 
-// mirrored waits until a server has the latest changes of all kinds.
 func (w *world) mirrored(ctx context.Context, t *target) error {
 	for _, k := range mirroredKinds {
 		err := retry(ctx, func() error {

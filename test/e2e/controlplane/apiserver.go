@@ -13,8 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// The credentials of the two users, both in the group system:masters. The server listens on loopback and ends with the
-// test.
+// The credentials of two users in the group system:masters. The server listens on loopback and ends with the test.
 const (
 	token       = "larder-e2e"
 	writerToken = "larder-e2e-writer"
@@ -25,7 +24,7 @@ const (
 const Writer = "writer"
 
 // auditPolicy logs one entry per request and one per answer. It omits requests of the server itself, of Writer, and for
-// Leases, since logging would slow down frequent writers.
+// Leases, because logging would slow down frequent writers.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 rules:
@@ -38,7 +37,6 @@ rules:
 - level: Metadata
 `
 
-// apiServer is a kube-apiserver on a fixed port.
 type apiServer struct {
 	binary string
 	dir    string
@@ -89,13 +87,13 @@ func newAPIServer(binaries, dir, etcdURL string, o Options) (*apiServer, error) 
 		"--audit-policy-file=" + policy, "--audit-log-path=" + s.audit, "--audit-log-maxsize=4096",
 	}, o.Args...)
 	if !slices.ContainsFunc(o.Args, func(arg string) bool { return strings.HasPrefix(arg, "--authorization-mode=") }) {
-		// The default is set only if the caller sets no value, because a second value would be added to the first.
+		// The default is set only if the caller sets no value, because kube-apiserver adds a second value to the first.
 		s.args = append(s.args, "--authorization-mode=AlwaysAllow")
 	}
 	return s, nil
 }
 
-// start starts the server and waits until it is ready and has created kube-system.
+// start starts the server and waits until the server is ready and has created kube-system.
 func (s *apiServer) start(ctx context.Context) (err error) {
 	if s.proc, err = StartProcess("kube-apiserver", s.log, s.env, s.binary, s.args...); err != nil {
 		return err
@@ -117,7 +115,6 @@ func (s *apiServer) start(ctx context.Context) (err error) {
 	})
 }
 
-// readyz returns an error that names the failed checks.
 func readyz(ctx context.Context, c rest.Interface) error {
 	text, err := c.Get().AbsPath("/readyz").DoRaw(ctx)
 	if err == nil {

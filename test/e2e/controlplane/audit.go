@@ -9,50 +9,39 @@ import (
 	"strings"
 )
 
-// Request is one request according to the server's audit log.
 type Request struct {
 	// Verb is list, watch, get, create, update, patch, delete or deletecollection. It is empty for paths without a
 	// resource.
-	Verb string
-	// Path and Query are from the request line.
-	Path  string
-	Query url.Values
-	// Resource and Namespace are names such as pods and default.
+	Verb      string
+	Path      string
+	Query     url.Values
 	Resource  string
 	Namespace string
-	// User is the authenticated user.
-	User string
-	// UserAgent is the client's user agent.
+	User      string
 	UserAgent string
-	// Code is the status of the answer; 0 without one.
-	Code int
+	Code      int
 }
 
-// Probe reports whether the request is a list that only reads the server's resourceVersion.
 func (r Request) Probe() bool {
 	return r.Verb == "list" && r.Query.Get("limit") == "1" && r.Query.Get("continue") == "" && !r.Lookup() && !r.Compare()
 }
 
-// Lookup reports whether the request is a list that selects one object by name.
 func (r Request) Lookup() bool {
 	return r.Verb == "list" && strings.Contains(r.Query.Get("fieldSelector"), "metadata.name=")
 }
 
 // Compare reports whether the request is the metadata page that an informer compares with its objects at a start. An
-// audit log lacks the requested media type, but no other list has a time-out.
+// audit log lacks the requested media type, but no other list has a timeout.
 func (r Request) Compare() bool { return r.Verb == "list" && r.Query.Get("timeoutSeconds") != "" }
 
-// List reports whether the request is a list other than a Probe, a Lookup and a Compare.
 func (r Request) List() bool { return r.Verb == "list" && !r.Probe() && !r.Lookup() && !r.Compare() }
 
-// Watch reports whether the request is a watch.
 func (r Request) Watch() bool { return r.Verb == "watch" }
 
 func (r Request) String() string {
 	return fmt.Sprintf("%-6s %d %s?%s", r.Verb, r.Code, r.Path, r.Query.Encode())
 }
 
-// auditEvent holds the fields of an audit.k8s.io/v1 Event that readAudit uses.
 type auditEvent struct {
 	AuditID    string `json:"auditID"`
 	Stage      string `json:"stage"`
@@ -71,8 +60,8 @@ type auditEvent struct {
 	} `json:"responseStatus"`
 }
 
-// readAudit returns the requests with a matching user agent, in order of arrival. It considers requests whose first
-// entry in the audit log is at or after the offset. An empty user agent matches all.
+// readAudit returns the requests with the given user agent, in order of arrival. An empty user agent matches all
+// requests. Requests whose first entry in the audit log is before the offset are omitted.
 func readAudit(path string, offset int64, userAgent string) ([]*Request, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -19,7 +19,7 @@ func Binaries(ctx context.Context) (string, error) {
 	}
 	cmd := exec.CommandContext(ctx, "go", "run", "./cmd/build")
 	cmd.Dir = dir
-	// The environment's Go flags and workspace do not apply to the module of the servers, test/cluster.
+	// The environment's Go flags and workspace must not apply to the module of the servers, test/cluster.
 	cmd.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off")
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
@@ -29,7 +29,6 @@ func Binaries(ctx context.Context) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// clusterModule searches for test/cluster from the current directory upwards.
 func clusterModule() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

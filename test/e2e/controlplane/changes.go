@@ -10,18 +10,16 @@ import (
 	"strconv"
 )
 
-// Change is a change in etcd, for comparison with the events of the API server's clients.
 type Change struct {
 	// Key is etcd's key: /registry/configmaps/NAMESPACE/NAME.
-	Key string
-	// Revision is the resourceVersion of the changed object.
+	Key      string
 	Revision int64
 	// Value is the stored object in its protobuf envelope, or nil for a deletion.
 	Value []byte
 }
 
-// Changes calls fn for each change under a prefix of etcd's keys, from the first one and in order, until ctx ends. Call
-// it before etcd compacts its history.
+// Changes calls fn for each change under a prefix of etcd's keys, from the first change and in order, until ctx ends.
+// Call Changes before etcd compacts its history.
 func (c *ControlPlane) Changes(ctx context.Context, prefix string, fn func(Change)) error {
 	end := []byte(prefix)
 	end[len(end)-1]++

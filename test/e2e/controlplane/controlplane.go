@@ -15,18 +15,15 @@ import (
 // startTimeout limits the start of etcd or the server, even on a busy machine.
 const startTimeout = 3 * time.Minute
 
-// Options configure Start. The zero value works.
 type Options struct {
-	// Dir holds data and logs. Default: a temporary directory that Stop removes.
-	Dir string
-	// Args are additional flags of kube-apiserver.
+	// Dir is for data and logs. Default: a temporary directory that Stop removes.
+	Dir  string
 	Args []string
-	// Env are additional variables (NAME=VALUE) of both programs, for example GOGC.
+	// Env are additional variables (NAME=VALUE) of kube-apiserver and etcd, for example GOGC.
 	Env []string
 }
 
-// ControlPlane is a running kube-apiserver with its etcd. Config, Mark and Requests are safe for concurrent use, and
-// the other methods are not.
+// ControlPlane is a running kube-apiserver with its etcd. Only Config, Mark and Requests are safe for concurrent use.
 type ControlPlane struct {
 	dir     string
 	ownsDir bool
@@ -34,7 +31,6 @@ type ControlPlane struct {
 	server  *apiServer
 }
 
-// Start builds missing programs, starts them, and returns once the server is ready.
 func Start(ctx context.Context, o Options) (*ControlPlane, error) {
 	binaries, err := Binaries(ctx)
 	if err != nil {
@@ -59,7 +55,6 @@ func Start(ctx context.Context, o Options) (*ControlPlane, error) {
 	return c, nil
 }
 
-// Stop kills both processes, waits for them, and removes a directory made by Start.
 func (c *ControlPlane) Stop() error {
 	c.stopAll()
 	if c.ownsDir {
@@ -68,52 +63,45 @@ func (c *ControlPlane) Stop() error {
 	return nil
 }
 
-// Dir returns the directory of data and logs.
 func (c *ControlPlane) Dir() string { return c.dir }
 
-// Logs returns the names of the log files.
 func (c *ControlPlane) Logs() []string { return []string{c.etcd.log, c.server.log, c.server.audit} }
 
-// Config returns an administrator's client configuration with the given user agent. The audit log distinguishes clients
-// by it.
+// Config returns an administrator's client configuration with the given user agent, by which the audit log
+// distinguishes clients.
 func (c *ControlPlane) Config(userAgent string) *rest.Config { return c.server.config(userAgent) }
 
-// Address returns host:port of the server.
 func (c *ControlPlane) Address() string { return fmt.Sprintf("127.0.0.1:%d", c.server.port) }
 
-// APIServerPID returns the process id of the API server, which changes with each start.
 func (c *ControlPlane) APIServerPID() int { return c.server.proc.cmd.Process.Pid }
 
 // StopAPIServer kills the API server. etcd continues.
 func (c *ControlPlane) StopAPIServer() { c.server.proc.Kill() }
 
-// StartAPIServer starts the API server on the same port, and waits until it is ready. Its watch history is lost: older
-// resourceVersions get 410.
+// StartAPIServer starts the API server on its old port, and waits until the server is ready. Its watch history is lost:
+// older resourceVersions get 410.
 func (c *ControlPlane) StartAPIServer(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	return c.server.start(ctx)
 }
 
-// Restart combines StopAPIServer and StartAPIServer.
 func (c *ControlPlane) Restart(ctx context.Context) error {
 	c.StopAPIServer()
 	return c.StartAPIServer(ctx)
 }
 
-// Compact drops etcd's history up to now. The API server's watch cache still has its own history. Only a resource
-// without a watch cache (--watch-cache-sizes=resource#0) loses its history at once.
+// Compact drops etcd's history up to now. The API server's watch cache keeps its own history. Only a resource without a
+// watch cache (--watch-cache-sizes=resource#0) loses its history at once.
 func (c *ControlPlane) Compact(ctx context.Context) error { return c.etcd.compact(ctx) }
 
-// CompactTo drops etcd's history before a resourceVersion.
 func (c *ControlPlane) CompactTo(ctx context.Context, resourceVersion int64) error {
 	return c.etcd.compactTo(ctx, resourceVersion)
 }
 
-// Backup is a copy of etcd's data.
 type Backup struct{ dir string }
 
-// Backup copies etcd's data. For that it stops and restarts etcd and the API server.
+// Backup copies etcd's data, and stops and restarts etcd and the API server for the copy.
 func (c *ControlPlane) Backup(ctx context.Context) (*Backup, error) {
 	c.stopAll()
 	dir, err := os.MkdirTemp(c.dir, "backup-")
@@ -148,7 +136,7 @@ func (c *ControlPlane) Reset(ctx context.Context) error {
 	return c.startAll(ctx)
 }
 
-// Mark returns the current end of the audit log, for Requests.
+// Mark returns the current length of the audit log, as an offset for Requests.
 func (c *ControlPlane) Mark() (int64, error) {
 	fi, err := os.Stat(c.server.audit)
 	if err != nil {

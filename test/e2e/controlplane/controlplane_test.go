@@ -66,7 +66,6 @@ func TestSumSeries(t *testing.T) {
 	}
 }
 
-// TestAccidents checks that Restore returns to the backup's state, and that Reset makes a new cluster.
 func TestAccidents(t *testing.T) {
 	ctx := t.Context()
 	c, err := Start(ctx, Options{Dir: t.TempDir()})

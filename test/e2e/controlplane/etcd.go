@@ -14,12 +14,11 @@ import (
 	"time"
 )
 
-// etcd is the API server's etcd, with fixed ports and a fixed directory.
 type etcd struct {
 	binary string
 	dir    string
 	log    string
-	client int // port for clients; the field peer is the port for other members
+	client int
 	peer   int
 	env    []string
 	proc   *Process
@@ -42,7 +41,6 @@ func newEtcd(binaries, dir string, env []string) (*etcd, error) {
 
 func (e *etcd) url() string { return fmt.Sprintf("http://127.0.0.1:%d", e.client) }
 
-// start starts etcd on its directory, and waits until it answers.
 func (e *etcd) start(ctx context.Context) (err error) {
 	peer := fmt.Sprintf("http://127.0.0.1:%d", e.peer)
 	e.proc, err = StartProcess("etcd", e.log, e.env, e.binary,
@@ -57,7 +55,7 @@ func (e *etcd) start(ctx context.Context) (err error) {
 	})
 }
 
-// compact drops the history up to now, through etcd's JSON gateway.
+// compact drops etcd's history up to now, through etcd's JSON gateway.
 func (e *etcd) compact(ctx context.Context) error {
 	var head struct {
 		Header struct {
@@ -106,7 +104,6 @@ func (e *etcd) call(ctx context.Context, path string, in, out any) error {
 	return json.Unmarshal(text, out)
 }
 
-// waitFor calls ready until it succeeds, the process ends or ctx ends.
 func waitFor(ctx context.Context, what string, p *Process, ready func(context.Context) error) error {
 	for {
 		attempt, cancel := context.WithTimeout(ctx, 2*time.Second)
@@ -142,12 +139,10 @@ func get(ctx context.Context, c *http.Client, url string) error {
 	return nil
 }
 
-// defragment removes free pages from etcd's file.
 func (e *etcd) defragment(ctx context.Context) error {
 	return e.call(ctx, "/v3/maintenance/defragment", map[string]any{}, nil)
 }
 
-// snapshot writes etcd's own snapshot, as etcdctl snapshot save does, and returns its size.
 func (e *etcd) snapshot(ctx context.Context, w io.Writer) (size int64, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, e.url()+"/v3/maintenance/snapshot",
 		strings.NewReader("{}"))

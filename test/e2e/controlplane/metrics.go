@@ -11,7 +11,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// Version returns the server's version, for example v1.36.3.
 func (c *ControlPlane) Version(ctx context.Context) (string, error) {
 	client, err := kubernetes.NewForConfig(c.Config("version"))
 	if err != nil {
@@ -39,7 +38,6 @@ func (c *ControlPlane) RequestTotal(ctx context.Context, resource, verb string) 
 		fmt.Sprintf("resource=%q", resource), fmt.Sprintf("verb=%q", verb), `subresource=""`)
 }
 
-// sumSeries returns the sum of a metric's series that have all of the labels.
 func sumSeries(text []byte, metric string, labels ...string) (int, error) {
 	sum := 0.0
 	lines := bufio.NewScanner(bytes.NewReader(text))

@@ -6,8 +6,8 @@ import (
 	"net"
 )
 
-// Ports are below the system's range for outgoing connections. Otherwise one of the clients that dial a stopped server
-// might take its port.
+// Ports are below the system's range for outgoing connections. Otherwise a client that dials a stopped server might
+// take the server's port.
 const (
 	lowestPort  = 20_000
 	highestPort = 32_000
@@ -25,8 +25,7 @@ func Listen() (l net.Listener, err error) {
 	return nil, err
 }
 
-// freePorts returns n unused loopback ports. Another process may still take one before its use; Start then fails with
-// an error.
+// freePorts returns n unused loopback ports. If another process takes one meanwhile, Start fails with an error.
 func freePorts(n int) ([]int, error) {
 	var ports []int
 	for range n {

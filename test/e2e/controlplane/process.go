@@ -8,17 +8,17 @@ import (
 	"syscall"
 )
 
-// Process is a running child process with a log file.
 type Process struct {
 	name string
 	log  string
 	cmd  *exec.Cmd
-	done chan struct{} // closed after Wait
-	err  error         // result of Wait; valid after done
+	done chan struct{}
+	err  error // result of Wait; valid after done is closed
 }
 
-// StartProcess starts a program with additional environment variables, and a goroutine that waits for its end. The
-// program's output is appended to logPath. On Linux the kernel kills the program when this process dies.
+// StartProcess starts a program with additional environment variables, and a goroutine that waits for the end of the
+// program. The program's output is appended to logPath. On Linux the kernel kills the program when the current process
+// dies.
 func StartProcess(name, logPath string, env []string, program string, args ...string) (*Process, error) {
 	logFile, err := os.OpenFile(logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -47,7 +47,6 @@ func StartProcess(name, logPath string, env []string, program string, args ...st
 	return p, nil
 }
 
-// Kill kills the child and waits for it.
 func (p *Process) Kill() {
 	if p == nil {
 		return
@@ -56,8 +55,8 @@ func (p *Process) Kill() {
 	<-p.done
 }
 
-// Terminate sends SIGTERM to the child and waits for it. If the child fails, or ended before, the error includes the
-// end of its log.
+// Terminate sends SIGTERM to the child and waits for the child's end. If the child fails, or ended before, the error
+// includes the end of its log.
 func (p *Process) Terminate() error {
 	signalled := p.cmd.Process.Signal(syscall.SIGTERM)
 	<-p.done
@@ -67,7 +66,6 @@ func (p *Process) Terminate() error {
 	return nil
 }
 
-// Exited returns an error with the end of the log if the child has ended.
 func (p *Process) Exited() error {
 	select {
 	case <-p.done:
@@ -77,10 +75,8 @@ func (p *Process) Exited() error {
 	}
 }
 
-// Log returns the end of the child's output.
 func (p *Process) Log() string { return tail(p.log, 4096) }
 
-// tail returns the last n bytes of a file, for error messages.
 func tail(path string, n int) string {
 	text, err := os.ReadFile(path)
 	if err != nil {

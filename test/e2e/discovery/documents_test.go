@@ -24,7 +24,6 @@ const (
 	aggregated   = ";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 )
 
-// paths returns the discovery paths of some resources.
 func paths(of []discovery.Resource) []string {
 	all := []string{"/api", "/apis"}
 	for _, r := range of {
@@ -42,7 +41,7 @@ func paths(of []discovery.Resource) []string {
 }
 
 // TestDocuments checks that each discovery document of mirrored resources equals the server's, except for the
-// differences that package discovery documents.
+// differences that package internal/discovery documents.
 func TestDocuments(t *testing.T) {
 	all := mirrored(t)
 	h := handler(t, all, learn(t, all))
@@ -72,7 +71,6 @@ func TestDocuments(t *testing.T) {
 	}
 }
 
-// TestNotThere checks that unknown paths are answered as by the server.
 func TestNotThere(t *testing.T) {
 	all := mirrored(t)
 	h := handler(t, all, learn(t, all))
@@ -86,7 +84,8 @@ func TestNotThere(t *testing.T) {
 	}
 }
 
-// read decodes a discovery document into JSON values. From the API server's document it keeps only mirrored resources.
+// read decodes a discovery document into JSON values. If servers is true the document is the API server's, and only
+// mirrored resources are kept.
 func read(t *testing.T, a answer, path, accept string, servers bool) any {
 	t.Helper()
 	data := a.body
@@ -108,7 +107,6 @@ func read(t *testing.T, a answer, path, accept string, servers bool) any {
 	return document
 }
 
-// toJSON converts protobuf to JSON.
 func toJSON(data []byte, path string, isAggregated bool) ([]byte, error) {
 	var unknown runtime.Unknown
 	if err := unknown.Unmarshal(data[4:]); err != nil {
@@ -145,11 +143,11 @@ func toJSON(data []byte, path string, isAggregated bool) ([]byte, error) {
 	return json.Marshal(object)
 }
 
-// normalize removes the documented differences between Larder's discovery and the server's. From the server's document
-// it also removes resources that are not mirrored.
+// normalize removes the documented differences between Larder's discovery and the API server's. From the API server's
+// document it also removes resources that are not mirrored.
 func normalize(document map[string]any, servers bool) {
 	for _, a := range list(document, "serverAddressByClientCIDRs") {
-		a["serverAddress"] = "of the server" // differs between the servers by design
+		a["serverAddress"] = "of the server" // the value differs between the servers by design
 	}
 	if !servers {
 		return
@@ -200,8 +198,6 @@ func list(of map[string]any, field string) (all []map[string]any) {
 	return all
 }
 
-// TestPart checks that a mirror of some resources serves the discovery documents of these resources, in the server's
-// order.
 func TestPart(t *testing.T) {
 	all := slices.DeleteFunc(mirrored(t), func(r discovery.Resource) bool {
 		return r.Group != "batch" && r.Group != "example.com" && r.Group != "a.example.org" && r.Resource != "pods"
@@ -224,7 +220,6 @@ func TestPart(t *testing.T) {
 	}
 }
 
-// TestVersion checks that the document /version equals the server's, byte for byte.
 func TestVersion(t *testing.T) {
 	all := mirrored(t)
 	h := handler(t, all, learn(t, all))

@@ -14,7 +14,7 @@ import (
 	"github.com/larder-dev/larder/test/e2e/served"
 )
 
-// TestKubectl checks that kubectl commands on discovery and schemas print the same for both servers.
+// TestKubectl checks that kubectl commands on discovery and schemas print the same for larder and the API server.
 func TestKubectl(t *testing.T) {
 	all := mirrored(t)
 	s := httptest.NewServer(handler(t, all, learn(t, all)))
@@ -52,7 +52,8 @@ func TestKubectl(t *testing.T) {
 	}
 }
 
-// kubeconfig writes a kubeconfig for a server, and returns its path. kubectl keeps its cache in the same directory.
+// kubeconfig writes a kubeconfig for a server, and returns the path. kubectl's cache is in the directory of the
+// kubeconfig.
 func kubeconfig(t *testing.T, c *rest.Config) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "kubeconfig")
@@ -62,7 +63,6 @@ func kubeconfig(t *testing.T, c *rest.Config) string {
 	return path
 }
 
-// run returns the output of kubectl.
 func run(t *testing.T, config, args string) []string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), kubectl, append(strings.Fields(args), "--kubeconfig", config, "--cache-dir",

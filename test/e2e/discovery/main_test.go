@@ -10,9 +10,8 @@ import (
 )
 
 var (
-	site   *served.Site
-	server *controlplane.ControlPlane
-	// kubectl is the path of the program.
+	site    *served.Site
+	server  *controlplane.ControlPlane
 	kubectl string
 )
 

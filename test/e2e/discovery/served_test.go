@@ -46,7 +46,6 @@ const definitions = `[
  "spec": {"group": "a.example.org", "scope": "Cluster", "names": {"plural": "plains", "singular": "plain", "kind": "Plain"},
   "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}]}}]`
 
-// prepare creates the custom resource definitions once, and waits until discovery and the OpenAPI index include them.
 var prepare = sync.OnceValue(func() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -129,7 +128,7 @@ func isMirrored(name string, verbs []string) bool {
 	return !strings.Contains(name, "/") && slices.Contains(verbs, "list") && slices.Contains(verbs, "watch")
 }
 
-// learn reads the server's discovery data and schemas into memory, as a mirror of these resources does.
+// learn reads the server's discovery data and schemas into memory, like a mirror of the resources.
 func learn(t *testing.T, of []discovery.Resource) facts.Memory {
 	t.Helper()
 	client, err := clientdiscovery.NewDiscoveryClientForConfig(server.Config("mirror"))
@@ -149,7 +148,6 @@ func learn(t *testing.T, of []discovery.Resource) facts.Memory {
 	return m
 }
 
-// handler returns an HTTP handler that serves discovery for resources from stored documents.
 func handler(t *testing.T, of []discovery.Resource, stored facts.Documents) *discovery.Handler {
 	t.Helper()
 	known, err := facts.Read(t.Context(), stored)
@@ -162,14 +160,12 @@ func handler(t *testing.T, of []discovery.Resource, stored facts.Documents) *dis
 		}})
 }
 
-// answer is the answer to an HTTP request.
 type answer struct {
 	code   int
 	header http.Header
 	body   []byte
 }
 
-// upstream sends a request to the API server.
 func upstream(t *testing.T, path, accept string) answer {
 	t.Helper()
 	config := server.Config("e2e")
@@ -190,7 +186,6 @@ func upstream(t *testing.T, path, accept string) answer {
 	return answerOf(t, got)
 }
 
-// ours sends a request to Larder's discovery handler.
 func ours(t *testing.T, h http.Handler, path, accept string) answer {
 	t.Helper()
 	r := httptest.NewRequest(http.MethodGet, path, nil)

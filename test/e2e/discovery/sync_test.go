@@ -21,11 +21,10 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// synced are the resources that larder sync mirrors, each in one version.
 var synced = []string{"pods", "deployments", "cronjobs", "gadgets.v1.example.com"}
 
 // TestSync checks that kubectl explain works offline from the data of larder sync: from the store, from a snapshot of
-// it, from a restored store, and from a snapshot of the server.
+// the store, from a restored store, and from a snapshot of the server.
 func TestSync(t *testing.T) {
 	all := mirrored(t)
 	dir := t.TempDir()
@@ -88,7 +87,6 @@ func TestSync(t *testing.T) {
 	}
 }
 
-// syncTo runs larder sync until the store has the server's discovery data.
 func syncTo(t *testing.T, larder, kubeconfig, path string, flags ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -116,7 +114,8 @@ func syncTo(t *testing.T, larder, kubeconfig, path string, flags ...string) {
 	}
 }
 
-// knows reports whether a store, read while larder sync runs, has all discovery data; with schemas, also all schemas.
+// knows reports whether a store, read while larder sync runs, has all discovery data; with schemas, also all OpenAPI
+// schemas.
 func knows(ctx context.Context, t *testing.T, larder, path string, schemas bool) bool {
 	t.Helper()
 	to := filepath.Join(t.TempDir(), "probe.larder")
@@ -137,7 +136,6 @@ func knows(ctx context.Context, t *testing.T, larder, path string, schemas bool)
 		(!schemas || len(known.Schemas) == 4)
 }
 
-// offline returns a handler that serves discovery from a store or a snapshot.
 func offline(t *testing.T, path string) *discovery.Handler {
 	t.Helper()
 	var src snapshot.Source
@@ -169,7 +167,6 @@ func offline(t *testing.T, path string) *discovery.Handler {
 	return handler(t, all, documents)
 }
 
-// groups returns the names in an APIGroupList.
 func groups(t *testing.T, a answer) (names []string) {
 	t.Helper()
 	document := read(t, a, "/apis", asJSON, false).(map[string]any)

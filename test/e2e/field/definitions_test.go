@@ -26,7 +26,7 @@ import (
 var definitions = schema.GroupVersionResource{
 	Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
-// custom is a namespaced custom resource with the versions v1, its storage version, and v2.
+// custom is a namespaced custom resource with the versions v1, the storage version, and v2.
 type custom struct {
 	*testing.T
 	client dynamic.Interface
@@ -55,14 +55,12 @@ func (c *custom) must(err error) {
 	}
 }
 
-// name returns the name of the definition.
 func (c *custom) name() string { return "things." + c.group }
 
 func (c *custom) resource(version string) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: c.group, Version: version, Resource: "things"}
 }
 
-// define creates the definition, and waits until the resource is served.
 func (c *custom) define() {
 	c.Helper()
 	var versions []any
@@ -83,7 +81,6 @@ func (c *custom) define() {
 	})
 }
 
-// undefine deletes the definition, and waits until the resource is not served any more.
 func (c *custom) undefine() {
 	c.Helper()
 	c.must(c.client.Resource(definitions).Delete(c.Context(), c.name(), metav1.DeleteOptions{}))
@@ -94,7 +91,6 @@ func (c *custom) undefine() {
 	})
 }
 
-// convert sets the conversion strategy of the custom resource definition.
 func (c *custom) convert(strategy string) {
 	c.Helper()
 	_, err := c.client.Resource(definitions).Patch(
@@ -112,8 +108,6 @@ func (c *custom) create(name string) {
 	})
 }
 
-// run starts an informer of one version of the custom resource on a store. It runs until the test ends or stop is
-// called.
 func (c *custom) run(path, version string) (_ informers.GenericInformer, i *informer.Informer, stop func()) {
 	c.Helper()
 	st, err := store.Open(path, store.Options{})
@@ -139,7 +133,6 @@ func (c *custom) run(path, version string) (_ informers.GenericInformer, i *info
 	return generic, i, stop
 }
 
-// holds waits until the informer has exactly these objects.
 func (c *custom) holds(i informers.GenericInformer, want ...string) {
 	c.Helper()
 	c.eventually(fmt.Sprintf("the informer does not hold %q", want), func() bool {
@@ -163,7 +156,7 @@ func (c *custom) eventually(problem string, done func() bool) {
 	}
 }
 
-// TestDefinitionIsGone checks that an informer survives the deletion and re-creation of a definition with its objects
+// TestDefinitionIsGone checks that an informer survives the deletion and re-creation of a CustomResourceDefinition
 // (rancher/rancher#35054, kubernetes/kube-state-metrics#2223, argoproj/argo-cd#1247).
 func TestDefinitionIsGone(t *testing.T) {
 	c := newCustom(t, "gone")
@@ -191,8 +184,8 @@ func TestDefinitionIsGone(t *testing.T) {
 }
 
 // TestConversionFails checks an informer whose conversion webhook does not answer (argoproj/argo-cd#25305, #20828,
-// rancher/rancher#48384). The stored objects stay, also over a restart. The informer continues when the webhook answers
-// again. Informers of the storage version are not affected.
+// rancher/rancher#48384). The stored objects must stay, even over a restart, and the informer must continue when the
+// webhook answers. Informers of the storage version must not be affected.
 func TestConversionFails(t *testing.T) {
 	c := newCustom(t, "conversion")
 	c.create("x")

@@ -22,7 +22,6 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// apiServer is the tests' server as a field.Server.
 type apiServer struct{}
 
 func (apiServer) Config() *rest.Config { return site.Server.Config("field") }
@@ -34,14 +33,12 @@ func (apiServer) LoseHistory(t *testing.T) {
 	}
 }
 
-// TestReports runs the trials that repeat bug reports about informers.
 func TestReports(t *testing.T) {
 	for report, try := range field.Reports() {
 		t.Run(report, func(t *testing.T) { try(field.NewWorld(t, apiServer{})) })
 	}
 }
 
-// TestReportsOfServers runs the trials of reports about caching servers.
 func TestReportsOfServers(t *testing.T) {
 	for report, try := range field.ReportsOfServers() {
 		t.Run(report, func(t *testing.T) { try(field.NewWorld(t, apiServer{})) })

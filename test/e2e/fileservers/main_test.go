@@ -10,13 +10,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// text is the content that the tests store.
 const text = "what a cluster has"
 
-// account holds credentials. The zero value means none.
 type account struct{ user, password string }
 
-// send sends a request on its own connection, and returns the answer and its body.
 func send(
 	t *testing.T, a account, method, url string, body io.Reader, headers map[string]string,
 ) (*http.Response, string) {

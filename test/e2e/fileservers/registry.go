@@ -9,8 +9,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Registry starts an OCI registry with its data in dir, and returns its address, 127.0.0.1:port. It needs no
-// authentication.
+// Registry starts an OCI registry without authentication, with its data in dir. It returns the address, 127.0.0.1:port.
 func Registry(t testing.TB, dir string) (host string) {
 	t.Helper()
 	return registry(t, dir, nil)
@@ -30,8 +29,8 @@ func RegistryAs(t testing.TB, dir, user, password string) (host string) {
 	return registry(t, dir, map[string]any{"htpasswd": map[string]any{"realm": "larder", "path": users}})
 }
 
-// registry starts a registry. auth is the auth section of its configuration, or nil for none. The program requires a
-// configuration file; the address is set by an environment variable.
+// registry starts a registry. auth is the auth section of the registry's configuration, or nil. The program requires a
+// configuration file; an environment variable sets the address.
 func registry(t testing.TB, dir string, auth map[string]any) (host string) {
 	t.Helper()
 	text, err := yaml.Marshal(map[string]any{
@@ -53,7 +52,6 @@ func registry(t testing.TB, dir string, auth map[string]any) (host string) {
 	return registryOn(config).start(t)
 }
 
-// registryOn returns the registry program with a configuration file.
 func registryOn(config string) server {
 	return server{
 		name: "registry", ready: "/v2/",

@@ -11,7 +11,6 @@ import (
 	"github.com/larder-dev/larder/test/e2e/fileservers"
 )
 
-// digest is the registry's digest of the test's content.
 var digest = fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(text)))
 
 // TestRegistry checks that a blob can be pushed, found, read in full and in part, read from another server on the same
@@ -50,7 +49,6 @@ func TestRegistry(t *testing.T) {
 	})
 }
 
-// TestRegistryAs checks that reads and writes need the password.
 func TestRegistryAs(t *testing.T) {
 	owner := account{"larder", "a password"}
 	host := fileservers.RegistryAs(t, t.TempDir(), owner.user, owner.password)
@@ -71,7 +69,6 @@ func TestRegistryAs(t *testing.T) {
 	}
 }
 
-// push stores text as a blob in a single upload request.
 func push(t *testing.T, a account, host string) {
 	t.Helper()
 	begun, body := send(t, a, http.MethodPost, uploads(host), nil, nil)

@@ -10,17 +10,17 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 
-// S3Server is a running S3 gateway with its client's parameters. Buckets are addressed by path.
+// S3Server is a running S3 gateway with the parameters for clients. Buckets are addressed by path.
 type S3Server struct {
 	Endpoint  string // http://127.0.0.1:port
-	Region    string // us-east-1
+	Region    string
 	AccessKey string
 	SecretKey string
-	Bucket    string // the existing bucket "larder"
+	Bucket    string
 }
 
-// S3 starts an S3 gateway with its data in dir, and creates a bucket. An object is the file objects/BUCKET/KEY. Its
-// attributes are in other files, because some file systems lack extended attributes.
+// S3 starts an S3 gateway with its data in dir, and creates the bucket "larder". An object is the file
+// objects/BUCKET/KEY. Its attributes are in other files, because some file systems lack extended attributes.
 func S3(t testing.TB, dir string) S3Server {
 	t.Helper()
 	objects, attributes := filepath.Join(dir, "objects"), filepath.Join(dir, "attributes")
@@ -44,7 +44,6 @@ func S3(t testing.TB, dir string) S3Server {
 	return s
 }
 
-// makeBucket creates the bucket, unless the directory already has it.
 func (s S3Server) makeBucket(t testing.TB) {
 	t.Helper()
 	client := s.Client(t)
@@ -57,7 +56,7 @@ func (s S3Server) makeBucket(t testing.TB) {
 	}
 }
 
-// Client returns a client with all rights. Its connections are closed when the test ends.
+// Client returns a client with all rights. The client's connections are closed when the test ends.
 func (s S3Server) Client(t testing.TB) *minio.Client {
 	t.Helper()
 	endpoint, err := url.Parse(s.Endpoint)

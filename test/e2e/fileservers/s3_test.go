@@ -16,8 +16,8 @@ import (
 
 const key = "seeds/pods"
 
-// TestS3 checks that an object can be stored, read in full, in part and by a presigned URL, and listed. A conditional
-// put does not overwrite it, another server on the same directory still has it, and it can be deleted.
+// TestS3 checks that an object can be stored, read in full, in part and by a presigned URL, listed, and deleted. A
+// conditional put must not overwrite the object, and another server on the same directory must have it.
 func TestS3(t *testing.T) {
 	dir := t.TempDir()
 	t.Run("put", func(t *testing.T) {
@@ -70,7 +70,6 @@ func put(t *testing.T, c *minio.Client, bucket string) {
 	}
 }
 
-// get reads a range of bytes of the test's object, or all of it.
 func get(t *testing.T, c *minio.Client, bucket string, from, to int64) string {
 	t.Helper()
 	var o minio.GetObjectOptions
@@ -111,8 +110,7 @@ func presigned(t *testing.T, c *minio.Client, bucket string) {
 	}
 }
 
-// once checks conditional puts: with If-None-Match: * an existing object stays as it is, and a missing object is
-// stored.
+// once checks conditional puts: with If-None-Match: * an existing object is unchanged, and a missing object is stored.
 func once(t *testing.T, c *minio.Client, bucket string) {
 	t.Helper()
 	var o minio.PutObjectOptions

@@ -17,25 +17,21 @@ import (
 )
 
 const (
-	// patience limits the start of a server, even on a busy machine.
 	patience = 2 * time.Minute
-	// tries limits the number of starts, because another process may take the chosen port first.
+	// tries is the maximum number of attempts to start a server, because another process may take the chosen port first.
 	tries = 5
 )
 
-// errTaken means that another process listens on the server's port.
 var errTaken = errors.New("the port is taken")
 
-// server is a program of test/clients with its parameters.
 type server struct {
 	name string
 	// ready is a path that a ready server answers with a status below 500.
-	ready string
-	// command returns the arguments and additional environment of a server that listens on address.
+	ready   string
 	command func(address string) (args, env []string)
 }
 
-// start runs a server until the test ends, and returns its address, host:port.
+// start runs a server until the test ends, and returns the server's address, host:port.
 func (s server) start(t testing.TB) (address string) {
 	t.Helper()
 	path, logs := s.build(t), t.TempDir()
@@ -84,7 +80,6 @@ func (s server) listen(ctx context.Context, path, log string) (string, *controlp
 	return address, p, nil
 }
 
-// answers waits until the server answers. It returns an error if the server exits.
 func (s server) answers(ctx context.Context, address string, p *controlplane.Process) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -113,7 +108,6 @@ func (s server) answers(ctx context.Context, address string, p *controlplane.Pro
 	}
 }
 
-// build returns the path of the program. Go builds it if the build cache lacks it.
 func (s server) build(t testing.TB) string {
 	t.Helper()
 	module, err := above(filepath.Join("test", "clients", s.name))
@@ -131,7 +125,6 @@ func (s server) build(t testing.TB) string {
 	return strings.TrimSpace(string(out))
 }
 
-// above finds a relative path in the current directory or one above it, and returns its absolute path.
 func above(path string) (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestTakenPort checks that a server whose port is taken is started again on another port. The test is internal, since
-// only the command hook can take the port before the server does.
+// TestTakenPort checks that a server whose port is taken is started on another port. The test is internal, because only
+// the command hook can take the port before the server does.
 func TestTakenPort(t *testing.T) {
 	config := filepath.Join(t.TempDir(), "registry.yaml")
 	if err := os.WriteFile(config, []byte("version: 0.1\nstorage: inmemory\n"), 0o600); err != nil {

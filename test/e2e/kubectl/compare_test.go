@@ -24,7 +24,6 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// resources are the resources whose output is compared, under the names that kubectl accepts.
 var resources = strings.Fields(`
 	pods services deployments replicasets statefulsets daemonsets replicationcontrollers controllerrevisions jobs cronjobs
 	nodes namespaces configmaps secrets serviceaccounts podtemplates resourcequotas limitranges
@@ -39,12 +38,11 @@ var resources = strings.Fields(`
 	flowschemas prioritylevelconfigurations ipaddresses servicecidrs resourceclaims resourceslices volumeattributesclasses
 	apiservices customresourcedefinitions gadgets plains`)
 
-// alone are the resources that are also compared one at a time, not only together. With LARDER_SOAK=1 these are all
-// resources.
+// alone are the resources that are also compared separately. With LARDER_SOAK=1 these are all resources.
 var alone = strings.Fields(
 	`pods services deployments nodes secrets events.v1. persistentvolumes apiservices customresourcedefinitions gadgets`)
 
-// questions are the further arguments of kubectl get and larder get, whose output must be equal.
+// questions are the further arguments of kubectl get and larder get whose output must be equal.
 var questions = []string{
 	"pods -A",
 	"pods -A -o wide",
@@ -177,9 +175,9 @@ func fields(args string) []string {
 	return all
 }
 
-// compare runs both programs and returns the difference in output. It repeats them if they differ, because ages change
-// when a second passes in between. If this happens each time on a busy machine, ages may differ by the duration of the
-// two runs.
+// compare runs kubectl and larder and returns the difference in output. It repeats the runs if there is a difference,
+// because ages change when a second passes in between. If every run differs on a busy machine, ages may differ by the
+// duration of the runs.
 func compare(t *testing.T, path string, args []string) (diff string) {
 	t.Helper()
 	for range 4 {
@@ -194,8 +192,8 @@ func compare(t *testing.T, path string, args []string) (diff string) {
 		if diff = cmp.Diff(want, got); diff == "" {
 			return ""
 		}
-		// Ages may only differ if each of four attempts differed. The faster the two programs run, the less likely is
-		// that a new second begins between them each time.
+		// Ages may differ only if each of four attempts differed. The faster kubectl and larder run, the less likely is a new
+		// second between them each time.
 		if took > time.Second/4 && slices.EqualFunc(want.Out, got.Out, func(w, g string) bool { return older(w, g, took) }) {
 			got.Out = want.Out
 			return cmp.Diff(want, got)
@@ -204,7 +202,6 @@ func compare(t *testing.T, path string, args []string) (diff string) {
 	return diff
 }
 
-// older reports whether two lines are equal, apart from ages that grew within that time.
 func older(want, got string, within time.Duration) bool {
 	return slices.EqualFunc(strings.Fields(want), strings.Fields(got), func(w, g string) bool {
 		before, errBefore := time.ParseDuration(strings.TrimSuffix(w, ")")) // as in "Terminating (lasts 40s)"
@@ -213,13 +210,12 @@ func older(want, got string, within time.Duration) bool {
 	})
 }
 
-// answer is the output of kubectl or larder. Of standard error it keeps only the lines that kubectl prints too, since
+// answer is the output of kubectl or larder. Of standard error it has only the lines that kubectl prints too, because
 // larder also prints the age of the data.
 type answer struct {
 	Out     []string
 	Nothing string
-	// Error is the error message of a program that failed, or "".
-	Error string
+	Error   string
 }
 
 func run(t *testing.T, cmd *exec.Cmd) answer {
@@ -239,7 +235,6 @@ func run(t *testing.T, cmd *exec.Cmd) answer {
 	return a
 }
 
-// mirror stores all resources with larder sync, stops it, and returns the store's path.
 func mirror(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "cluster.db")
@@ -328,7 +323,6 @@ func addColumns(t *testing.T, path string) {
 	}
 }
 
-// definition returns the columns and categories in the definition of a custom resource.
 func (c *creator) definition(resource string) (columns []entry.Column, categories []string) {
 	t := c.t
 	t.Helper()
@@ -354,7 +348,7 @@ func (c *creator) definition(resource string) (columns []entry.Column, categorie
 	return crd.Spec.Versions[0].AdditionalPrinterColumns, crd.Spec.Names.Categories
 }
 
-// differences returns the command arguments in the table of docs/kubectl.md, for which the output differs by design.
+// differences returns the command arguments in the table of docs/kubectl.md, whose output differs by design.
 func differences(t *testing.T) []string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "kubectl.md"))

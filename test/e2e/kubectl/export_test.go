@@ -18,7 +18,6 @@ import (
 	"github.com/larder-dev/larder/test/e2e/served"
 )
 
-// shop is the namespace of most objects in testdata.
 const shop = "shop"
 
 // testExport checks that all objects of a namespace can be exported, deleted and applied again, and that the next
@@ -55,7 +54,7 @@ func (c *creator) testExport(t *testing.T, d *discovery.DiscoveryClient, config 
 		if err != nil {
 			t.Fatal(err)
 		}
-		slices.Reverse(kinds) // so that a Workload is applied before its PodGroup
+		slices.Reverse(kinds) // a Workload must be applied before its PodGroup
 		args := []string{"apply", "-R", "--kubeconfig", kubeconfig, "--cache-dir", filepath.Join(dir, "cache")}
 		for _, kind := range kinds {
 			args = append(args, "-f", kind)
@@ -81,7 +80,6 @@ func testChosen(t *testing.T, exported map[string]string) {
 	}
 }
 
-// namespaced returns the namespaced resources that can be mirrored, in the server's preferred versions.
 func namespaced(t *testing.T, d *discovery.DiscoveryClient) (all []schema.GroupVersionResource) {
 	t.Helper()
 	lists, err := d.ServerPreferredNamespacedResources()
@@ -102,7 +100,6 @@ func namespaced(t *testing.T, d *discovery.DiscoveryClient) (all []schema.GroupV
 	return all
 }
 
-// deleteAll deletes all objects of a resource without a grace period, and removes their finalizers.
 func (c *creator) deleteAll(t *testing.T, r schema.GroupVersionResource) {
 	t.Helper()
 	of := c.client.Resource(r).Namespace(shop)
@@ -125,7 +122,6 @@ func (c *creator) deleteAll(t *testing.T, r schema.GroupVersionResource) {
 	})
 }
 
-// debug adds a debug (ephemeral) container to a Pod.
 func (c *creator) debug(t *testing.T) {
 	t.Helper()
 	pods := c.client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "pods"}).Namespace(shop)
@@ -142,7 +138,6 @@ func (c *creator) debug(t *testing.T) {
 	}
 }
 
-// filesIn returns the content of all files in a directory.
 func filesIn(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// odd holds JSON values that decoders often lose: unknown fields, integers beyond float64, floats, null, empty values,
+// odd has JSON values that decoders often lose: unknown fields, integers beyond float64, floats, null, empty values,
 // and text with two JSON encodings.
 var odd = map[string]any{
 	"integer": int64(9007199254740993), "negative": int64(-9223372036854775808), "zero": int64(0),
@@ -23,7 +23,7 @@ var odd = map[string]any{
 	"text": "<a> & \u2028 \u0001 \U0001F600 \"quoted\" \\", "quoted\"key": "v", "": "no name",
 }
 
-// createOdd creates a custom object with the values of odd. Nothing changes it afterwards.
+// createOdd creates a custom object with the values of odd. Later steps do not change that object.
 func (c *creator) createOdd() {
 	c.t.Helper()
 	c.create(&unstructured.Unstructured{Object: map[string]any{
@@ -63,7 +63,7 @@ func testFaithful(t *testing.T, path string) {
 }
 
 // testRecreated creates the object with unusual values from its exported manifest, under another name, and compares the
-// two.
+// two objects.
 func testRecreated(t *testing.T, path string) {
 	dir := filepath.Join(t.TempDir(), "manifests")
 	output(t, larder, "snapshot", "export", dir, "gadgets", "-n", "shop", "--field-selector", "metadata.name=odd",
@@ -84,7 +84,6 @@ func testRecreated(t *testing.T, path string) {
 	}
 }
 
-// renamed returns a copy of a manifest with another object name.
 func renamed(t *testing.T, manifest string) string {
 	t.Helper()
 	text, err := os.ReadFile(manifest)

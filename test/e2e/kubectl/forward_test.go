@@ -19,8 +19,8 @@ import (
 )
 
 // TestForward checks larder sync --serve --forward. With a token of the API server, kubectl reads mirrored resources
-// from the mirror, finds all other resources in discovery, and uses them through the mirror. With larder's own token it
-// sees mirrored resources only.
+// from the mirror, and finds and uses all other resources through the mirror. With larder's own token kubectl sees
+// mirrored resources only.
 func TestForward(t *testing.T) {
 	m, err := site.Mirror(t.Context(), "forward", []string{"configmaps"}, "--forward")
 	if err != nil {

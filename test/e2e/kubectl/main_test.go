@@ -11,10 +11,8 @@ import (
 	"github.com/larder-dev/larder/test/e2e/served"
 )
 
-// patience is the timeout for one run of larder or kubectl.
 const patience = time.Minute
 
-// The control plane and the paths of larder and kubectl, for all tests.
 var (
 	site       *served.Site
 	server     *controlplane.ControlPlane

@@ -30,7 +30,6 @@ import (
 	"github.com/larder-dev/larder/test/e2e/controlplane"
 )
 
-// creator creates objects of any kind in an API server.
 type creator struct {
 	t      *testing.T
 	client dynamic.Interface
@@ -42,7 +41,6 @@ func newCreator(t *testing.T) *creator {
 	return newCreatorOf(t, server)
 }
 
-// newCreatorOf returns a creator of objects in that API server.
 func newCreatorOf(t *testing.T, server *controlplane.ControlPlane) *creator {
 	t.Helper()
 	config := server.Config(controlplane.Writer)
@@ -58,7 +56,6 @@ func newCreatorOf(t *testing.T, server *controlplane.ControlPlane) *creator {
 	return &creator{t: t, client: client, mapper: restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(d))}
 }
 
-// createAll creates the objects of a file of testdata.
 func (c *creator) createAll(file string) {
 	c.t.Helper()
 	data, err := os.ReadFile(filepath.Join("testdata", file))
@@ -78,7 +75,6 @@ func (c *creator) createAll(file string) {
 	}
 }
 
-// create creates an object with its status, and deletes it if it has a deletionTimestamp.
 func (c *creator) create(u *unstructured.Unstructured) {
 	c.t.Helper()
 	ctx := c.t.Context()
@@ -106,7 +102,7 @@ func (c *creator) create(u *unstructured.Unstructured) {
 	}
 }
 
-// resource returns the client for an object. A new kind is served some time after its definition.
+// resource returns the client for an object. It waits, because a new kind is served some time after its definition.
 func (c *creator) resource(u *unstructured.Unstructured) dynamic.ResourceInterface {
 	c.t.Helper()
 	gvk := u.GroupVersionKind()
@@ -132,7 +128,6 @@ func (c *creator) resource(u *unstructured.Unstructured) dynamic.ResourceInterfa
 	}
 }
 
-// createSigningRequests creates pending, approved and denied requests.
 func (c *creator) createSigningRequests() {
 	c.t.Helper()
 	for name, condition := range map[string]string{"waiting": "", "approved": "Approved", "denied": "Denied"} {

@@ -114,10 +114,9 @@ var offlineCommands = []string{
 	"describe nodes,namespaces,customresourcedefinitions",
 }
 
-// notMirrored is an API version that larder does not serve, because its group prefers another one.
+// notMirrored is an API version that larder does not serve, because its group prefers another version.
 const notMirrored = "autoscaling/v1"
 
-// target is an API server for kubectl: kube-apiserver or larder.
 type target struct{ kubeconfig, cacheDir string }
 
 func newTarget(t *testing.T, kubeconfig string) target {
@@ -125,7 +124,6 @@ func newTarget(t *testing.T, kubeconfig string) target {
 	return target{kubeconfig: kubeconfig, cacheDir: t.TempDir()}
 }
 
-// printed is kubectl's output and exit code.
 type printed struct {
 	Out, Err []string
 	Code     int
@@ -153,7 +151,6 @@ func (to target) run(t *testing.T, args string) printed {
 	return p
 }
 
-// reference returns kubectl's output for the API server, without the API version that larder does not serve.
 func (to target) reference(t *testing.T, args string) printed {
 	t.Helper()
 	p := to.run(t, args)
@@ -183,7 +180,7 @@ func compareTargets(t *testing.T, upstream, mine target, args string) (want prin
 	return want, diff
 }
 
-// aged returns want if the outputs differ only in ages that grew within the given time. Otherwise it returns got.
+// aged returns want if the outputs differ only in ages that grew within the given time, and got otherwise.
 func aged(want, got []string, within time.Duration) []string {
 	if slices.EqualFunc(want, got, func(w, g string) bool { return older(w, g, within) }) {
 		return want
@@ -204,8 +201,8 @@ func createWorld(t *testing.T) {
 
 var createOnce sync.Once
 
-// TestServed checks that kubectl prints the same for the API server and for its mirror by larder sync --serve. Offline,
-// it prints the same for the store and for a snapshot of it.
+// TestServed checks that kubectl prints the same for the API server and for a mirror by larder sync --serve. Offline,
+// it must print the same for the store and for a snapshot of the store.
 func TestServed(t *testing.T) {
 	createWorld(t)
 	upstream := newTarget(t, kubeconfig)
@@ -231,7 +228,7 @@ func TestServed(t *testing.T) {
 		return diff
 	})
 	t.Run("watch", func(t *testing.T) { compareWatches(t, upstream, mine) })
-	answers := sync.Map{} // kubectl's output for the API server, by command
+	answers := sync.Map{}
 	began := time.Now()
 	t.Run("sync", func(t *testing.T) {
 		for _, args := range commands {
@@ -271,7 +268,6 @@ func TestServed(t *testing.T) {
 	}
 }
 
-// serveFile serves a store or a snapshot by larder serve until the test ends.
 func serveFile(t *testing.T, path string) target {
 	t.Helper()
 	config := filepath.Join(t.TempDir(), "kubeconfig")
@@ -296,7 +292,6 @@ func serveFile(t *testing.T, path string) target {
 	return to
 }
 
-// eventually polls check until it returns "". It fails with the last result.
 func eventually(t *testing.T, what string, check func() string) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {

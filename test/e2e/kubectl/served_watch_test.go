@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// watches maps a kubectl watch command to a text that it prints once for each of the six events of an object.
+// watches maps a kubectl watch command to a text that the command prints once for each of the six events of an object.
 var watches = map[string]string{
 	"get configmaps -n shop -w -l watched=yes --show-labels":                                         "\nwatched ",
 	"get configmaps -n shop -w -o json --output-watch-events --field-selector metadata.name=watched": `{"type":"`,
@@ -22,7 +22,6 @@ var watches = map[string]string{
 	"get gadget watched -n shop -w -o name":                                                          "gadget.",
 }
 
-// compareWatches runs kubectl watches on the API server and on larder while objects change, and compares the outputs.
 func compareWatches(t *testing.T, upstream, mine target) {
 	c := newCreator(t)
 	objects := []*unstructured.Unstructured{
@@ -74,7 +73,6 @@ func compareWatches(t *testing.T, upstream, mine target) {
 	}
 }
 
-// age matches an age below a minute, and the spaces after it.
 var age = regexp.MustCompile(`\b(\d+m(\d+s)?|\d+s)\b *`)
 
 // watch runs a kubectl watch until the test ends. The returned function returns the output so far, without ages.

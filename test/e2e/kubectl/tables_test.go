@@ -26,7 +26,6 @@ import (
 	"github.com/larder-dev/larder/test/e2e/controlplane"
 )
 
-// TestEveryKind runs subtests on an API server with alpha APIs and objects of all kinds.
 func TestEveryKind(t *testing.T) {
 	server, err := controlplane.Start(t.Context(), controlplane.Options{Args: []string{
 		"--runtime-config=api/all=true", "--feature-gates=AllAlpha=true,AllBeta=true",
@@ -85,7 +84,6 @@ func (c *creator) testTables(t *testing.T, d *discovery.DiscoveryClient) {
 	}
 }
 
-// table is a metav1.Table whose rows contain the whole objects.
 type table struct {
 	ColumnDefinitions []metav1.TableColumnDefinition
 	Rows              []struct {
@@ -94,8 +92,8 @@ type table struct {
 	}
 }
 
-// compareTable compares the server's Table of a resource with larder's columns and cells. Ages may differ if a second
-// passes in between, so it retries.
+// compareTable compares the server's Table of a resource with larder's columns and cells. It retries, because ages
+// differ if a second passes in between.
 func compareTable(t *testing.T, d *discovery.DiscoveryClient, r schema.GroupVersionResource, custom []entry.Column) {
 	prefix := "/apis"
 	if r.Group == "" {
@@ -134,7 +132,6 @@ func compareTable(t *testing.T, d *discovery.DiscoveryClient, r schema.GroupVers
 	t.Errorf("cells (- kube-apiserver, + larder):\n%s", diff)
 }
 
-// rowsDiffer returns the differences between a Table's cells and larder's cells for its objects.
 func rowsDiffer(t *testing.T, text []byte, mine *columns.Columns, now time.Time) (diff string) {
 	t.Helper()
 	var whole map[string]any
@@ -159,7 +156,6 @@ func rowsDiffer(t *testing.T, text []byte, mine *columns.Columns, now time.Time)
 	return diff
 }
 
-// empty are resources of which the test creates no object.
 var empty = []string{}
 
 // createCertificates creates objects that need keys and signatures: a trust bundle and a pod certificate request.

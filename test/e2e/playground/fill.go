@@ -27,7 +27,6 @@ import (
 //go:embed world.yaml
 var world []byte
 
-// servedWithin limits the time until the server serves a new custom resource.
 const servedWithin = time.Minute
 
 // Fill creates the playground's objects on an API server without them. It returns the number of objects by kind.
@@ -57,13 +56,12 @@ func Fill(ctx context.Context, config *rest.Config) (map[string]int, error) {
 	}
 }
 
-// filler creates the playground's objects in an API server.
 type filler struct {
 	client *dynamic.DynamicClient
 	mapper *restmapper.DeferredDiscoveryRESTMapper
 }
 
-// make creates an object with its status, and waits until its kind is served.
+// make creates an object with its status. It first waits until the object's kind is served.
 func (f *filler) make(ctx context.Context, u *unstructured.Unstructured) error {
 	var notServed error
 	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, servedWithin, true,

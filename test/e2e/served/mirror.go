@@ -19,12 +19,10 @@ import (
 	"github.com/larder-dev/larder/test/e2e/controlplane"
 )
 
-// patience limits a step of a program, even on a busy machine.
 const patience = 2 * time.Minute
 
-// Mirror is a larder sync --serve. It keeps its address when it is killed and restarted.
+// Mirror is a larder sync --serve. Its address is the same after Kill and Start.
 type Mirror struct {
-	// Store is the path of its file.
 	Store string
 	// Kubeconfig is the path of larder's kubeconfig. Its token may read everything.
 	Kubeconfig string
@@ -36,8 +34,8 @@ type Mirror struct {
 	proc      *controlplane.Process
 }
 
-// Mirror starts a mirror of some resources with additional flags of larder sync, and waits until it answers. The name
-// must be unique. The caller calls Stop.
+// Mirror starts a mirror of some resources with additional flags of larder sync, and waits until the mirror answers.
+// The name must be unique. The caller must call Stop.
 func (s *Site) Mirror(ctx context.Context, name string, resources []string, flags ...string) (*Mirror, error) {
 	larder, err := s.Larder()
 	if err != nil {
@@ -62,7 +60,7 @@ func (s *Site) Mirror(ctx context.Context, name string, resources []string, flag
 	return m, nil
 }
 
-// Start starts the mirror again after Kill or Stop, and waits until it answers.
+// Start starts the mirror after Kill or Stop, and waits until the mirror answers.
 func (m *Mirror) Start(ctx context.Context) (err error) {
 	if m.proc, err = controlplane.StartProcess("larder sync", m.Store+".log", nil, m.larder, m.args...); err != nil {
 		return err
@@ -95,7 +93,6 @@ func (m *Mirror) answers(ctx context.Context) error {
 	return w.Body.Close()
 }
 
-// Synced waits until all resources have been listed.
 func (m *Mirror) Synced(ctx context.Context) error {
 	return m.wait(ctx, "the mirror has listed everything", func(ctx context.Context) error {
 		out, err := exec.CommandContext(ctx, m.larder, "status", "--from", m.Store, "-o", "json").Output()
@@ -148,7 +145,6 @@ func (m *Mirror) Learned(ctx context.Context) error {
 	})
 }
 
-// wait calls check until it succeeds, or the mirror ends.
 func (m *Mirror) wait(ctx context.Context, what string, check func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -168,7 +164,6 @@ func (m *Mirror) wait(ctx context.Context, what string, check func(context.Conte
 	}
 }
 
-// Config returns a client configuration for the mirror with larder's own token and the given user agent.
 func (m *Mirror) Config(userAgent string) (*rest.Config, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", m.Kubeconfig)
 	if err != nil {
@@ -178,16 +173,14 @@ func (m *Mirror) Config(userAgent string) (*rest.Config, error) {
 	return config, nil
 }
 
-// Address returns host:port, which never changes.
 func (m *Mirror) Address() string { return m.address }
 
-// Kill kills the mirror with SIGKILL.
 func (m *Mirror) Kill() {
 	m.proc.Kill()
 	m.proc = nil
 }
 
-// Stop terminates the mirror and waits for it. After Kill or another Stop it does nothing.
+// Stop terminates the mirror and waits for its end. After Kill or another Stop it does nothing.
 func (m *Mirror) Stop() error {
 	if m.proc == nil {
 		return nil

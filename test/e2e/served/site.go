@@ -16,12 +16,9 @@ import (
 	"github.com/larder-dev/larder/test/e2e/controlplane"
 )
 
-// Site is an API server with the tested programs.
 type Site struct {
-	Server *controlplane.ControlPlane
-	// Dir holds all data and logs.
-	Dir string
-	// Kubectl is the path of kubectl.
+	Server  *controlplane.ControlPlane
+	Dir     string
 	Kubectl string
 	// Kubeconfig is the path of a kubeconfig for the API server. It sets no user agent, so the audit log shows kubectl's
 	// own.
@@ -30,7 +27,7 @@ type Site struct {
 	larder func() (string, error)
 }
 
-// Run starts a site, runs tests, and exits with their exit code. TestMain calls it.
+// Run starts a site, runs tests, and exits with their exit code. TestMain calls Run.
 func Run(name string, o controlplane.Options, tests func(*Site) (int, error)) {
 	code, err := run(name, o, tests)
 	if err != nil {
@@ -70,8 +67,8 @@ func run(name string, o controlplane.Options, tests func(*Site) (int, error)) (c
 	return tests(s)
 }
 
-// Larder returns the path of the command larder. It is built once, since linking takes many seconds, and without debug
-// information.
+// Larder returns the path of the command larder. The command is built once, because linking takes many seconds, and
+// without debug information.
 func (s *Site) Larder() (string, error) { return s.larder() }
 
 func buildLarder(dir string) (string, error) {
@@ -106,7 +103,6 @@ func above(path string) (string, error) {
 	}
 }
 
-// WriteKubeconfig writes a kubeconfig with a configuration's address, authority and token.
 func WriteKubeconfig(path string, config *rest.Config) error {
 	return clientcmd.WriteToFile(clientcmdapi.Config{
 		CurrentContext: "e2e",

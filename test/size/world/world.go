@@ -1,4 +1,4 @@
-// Package world runs an informer on the fake API server, with one pod and a store file. Tests use it to record the
+// Package world runs an informer on the fake API server, with one pod and a store file. With it, tests find the
 // functions that an event and a restart pass. Call New, then Run once per start of the informer; Change makes the
 // event.
 package world
@@ -43,7 +43,6 @@ const (
 
 // World is the API server and the store file. Its methods are for one goroutine.
 type World struct {
-	// Handled receives a value for each call of the event handler.
 	Handled chan struct{}
 
 	server *fakeapi.Server
@@ -54,7 +53,7 @@ type World struct {
 var pods = corev1.SchemeGroupVersion.WithResource("pods")
 
 // New starts the fake API server and keeps the store in dir. For each call that Larder makes to network, codec or file,
-// note is called with the name of the call. It is called within that call, on any goroutine.
+// note is called within that call, on any goroutine, with the call's name.
 func New(dir string, note func(what string)) (*World, error) {
 	w := &World{
 		Handled: make(chan struct{}, 10), server: fakeapi.New(fakeapi.Options{}),
@@ -71,10 +70,9 @@ func New(dir string, note func(what string)) (*World, error) {
 	return w, nil
 }
 
-// Close stops the server.
 func (w *World) Close() { w.server.Stop() }
 
-// Run opens the store, starts an informer, and calls then after its sync and its first handler call. Before Run
+// Run opens the store, starts an informer, and calls then after the informer's sync and first handler call. Before Run
 // returns, it stops the informer, checks the store and closes it.
 func (w *World) Run(ctx context.Context, then func(ctx context.Context, st *store.Store) error) (err error) {
 	st, err := store.Open(w.path, store.Options{CommitInterval: time.Millisecond, Hooks: &hook.Hooks{Commit: w.commit}})
@@ -110,7 +108,7 @@ func (w *World) informer(st *store.Store) (*informer.Informer, error) {
 		return nil, err
 	}
 	rest, id := client.CoreV1().RESTClient(), entry.Identity{GroupVersionResource: pods}
-	// Without a request builder, the informer sends no requests for metadata. So this restart compares no metadata.
+	// Without a request builder, the informer sends no requests for metadata. So a restart compares no metadata.
 	inf, err := informer.New(requests.ListWatch(rest, id).ListWatch, &corev1.Pod{}, informer.Options{
 		Store: st, Identity: id, Codec: notingCodec{inner, w}, TransformVersion: "1",
 		Indexers:  cache.Indexers{"none": func(any) ([]string, error) { w.note(Index); return nil, nil }},
@@ -136,7 +134,6 @@ func check(ctx context.Context, st *store.Store) error {
 	return err
 }
 
-// Change updates the pod at the server.
 func (w *World) Change(ctx context.Context) error {
 	client, err := kubernetes.NewForConfig(w.server.Config())
 	if err != nil {

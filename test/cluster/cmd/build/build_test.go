@@ -30,7 +30,7 @@ func TestRequired(t *testing.T) {
 	}
 }
 
-// TestCacheFill checks that a failed build leaves no entry, and that an incomplete entry is built again.
+// TestCacheFill checks that a failed build leaves no cache entry, and that an incomplete entry is built again.
 func TestCacheFill(t *testing.T) {
 	c := cache{root: t.TempDir(), name: "entry"}
 	write := func(names ...string) func(string) error {

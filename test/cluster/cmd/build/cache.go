@@ -6,10 +6,8 @@ import (
 	"path/filepath"
 )
 
-// programNames are the files of a complete cache entry.
 var programNames = []string{"etcd", "kube-apiserver", "kubectl"}
 
-// cacheRoot returns the parent directory of the cache entries.
 func cacheRoot(base string) string { return filepath.Join(base, "larder", "cluster") }
 
 // cache is one cache entry: a directory that gets its name only when it is complete.
@@ -20,7 +18,6 @@ type cache struct {
 
 func (c cache) dir() string { return filepath.Join(c.root, c.name) }
 
-// complete reports whether the entry has every program.
 func (c cache) complete() bool {
 	for _, name := range programNames {
 		if fi, err := os.Stat(filepath.Join(c.dir(), name)); err != nil || !fi.Mode().IsRegular() {
@@ -30,7 +27,6 @@ func (c cache) complete() bool {
 	return true
 }
 
-// fill calls build with a temporary directory, and renames that directory to the entry.
 func (c cache) fill(build func(tmp string) error) error {
 	tmp, err := os.MkdirTemp(c.root, "tmp-")
 	if err != nil {

@@ -14,10 +14,8 @@ import (
 	"time"
 )
 
-// progressEvery is the interval of progress reports.
 const progressEvery = 5 * time.Second
 
-// compile builds p into dir and reports progress on standard error, from progressEvery on.
 func compile(ctx context.Context, p program, dir string) error {
 	cmd := exec.CommandContext(ctx, "go", "build", "-v", "-ldflags", p.ldflags, "-o", filepath.Join(dir, p.name), p.pkg)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
@@ -44,14 +42,13 @@ type progress struct {
 	what  string
 	start time.Time
 
-	mu       sync.Mutex // guards the fields below
+	mu       sync.Mutex // mu guards the fields below
 	packages int
 	modules  int
 	last     string
 	tail     bytes.Buffer
 }
 
-// read parses the output until it ends.
 func (b *progress) read(r io.Reader) {
 	for s := bufio.NewScanner(r); s.Scan(); {
 		b.line(s.Text())
@@ -69,14 +66,13 @@ func (b *progress) line(line string) {
 		b.modules++
 	case !strings.ContainsAny(line, " :#"):
 		b.packages++
-	default: // an error: kept, up to a bound
+	default: // an error, which is kept up to a bound
 		if b.tail.Len() < 16<<10 {
 			b.tail.WriteString(line + "\n")
 		}
 	}
 }
 
-// report prints a progress line at each interval until done is closed.
 func (b *progress) report(done <-chan struct{}) {
 	t := time.NewTicker(progressEvery)
 	defer t.Stop()

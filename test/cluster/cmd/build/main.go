@@ -23,7 +23,6 @@ func main() {
 	fmt.Println(dir)
 }
 
-// run returns the directory of the programs, and builds missing ones first.
 func run(ctx context.Context) (string, error) {
 	v, err := readVersions()
 	if err != nil {

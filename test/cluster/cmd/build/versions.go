@@ -12,7 +12,6 @@ import (
 	"strings"
 )
 
-// program is a program to compile.
 type program struct {
 	name    string
 	pkg     string
@@ -27,7 +26,6 @@ type versions struct {
 	key  string
 }
 
-// readVersions reads the versions from this module's go.mod.
 func readVersions() (versions, error) {
 	out, err := exec.Command("go", "env", "GOMOD").Output()
 	if err != nil {
@@ -53,7 +51,7 @@ func readVersions() (versions, error) {
 	if err != nil {
 		return v, err
 	}
-	// A change of any build input changes the key, and with it the name of the cache entry.
+	// A change of any build input changes the key, and so the name of the cache entry.
 	h := sha256.New()
 	for _, part := range []string{string(text), string(main), runtime.Version(), fmt.Sprint(v.programs())} {
 		fmt.Fprintf(h, "%d\n%s\n", len(part), part)
@@ -62,7 +60,6 @@ func readVersions() (versions, error) {
 	return v, nil
 }
 
-// required returns the version of a module in a go.mod.
 func required(gomod []byte, module string) (string, error) {
 	m := regexp.MustCompile(`(?m)^(?:require)?\s+` + regexp.QuoteMeta(module) + ` (v\S+)`).FindSubmatch(gomod)
 	if m == nil {

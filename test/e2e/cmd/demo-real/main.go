@@ -1,4 +1,4 @@
-// Command demo-real runs "make demo" on kube-apiserver and etcd. It builds both on the first run, and starts them on
+// Command demo-real runs "make demo" on kube-apiserver and etcd. The first run builds both programs. They listen on
 // free loopback ports.
 package main
 
@@ -42,7 +42,6 @@ func run(ctx context.Context, pods int) (err error) {
 	return err
 }
 
-// cluster adapts a control plane to the interface demo.Cluster.
 type cluster struct {
 	*controlplane.ControlPlane
 	version string
@@ -50,10 +49,8 @@ type cluster struct {
 
 var _ demo.Cluster = cluster{}
 
-// Label implements demo.Cluster.
 func (c cluster) Label() string { return "kube-apiserver " + c.version }
 
-// Notes implements demo.Cluster.
 func (c cluster) Notes() []string {
 	return []string{
 		"A real kube-apiserver and etcd on loopback; \"stopped\" means that the process was killed.",
@@ -61,16 +58,13 @@ func (c cluster) Notes() []string {
 	}
 }
 
-// Stop implements demo.Cluster.
 func (c cluster) Stop(context.Context) error {
 	c.StopAPIServer()
 	return nil
 }
 
-// Start implements demo.Cluster.
 func (c cluster) Start(ctx context.Context) error { return c.StartAPIServer(ctx) }
 
-// Requests implements demo.Cluster.
 func (c cluster) Requests(_ context.Context, userAgent string) (demo.Requests, error) {
 	var out demo.Requests
 	all, err := c.ControlPlane.Requests(userAgent, 0)

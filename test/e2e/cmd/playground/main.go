@@ -21,11 +21,9 @@ import (
 	"github.com/larder-dev/larder/test/e2e/playground"
 )
 
-// options are the command's flags.
 type options struct {
-	// kubeconfig is the path of the kubeconfig to write.
 	kubeconfig string
-	// bin is the directory of larder, or "" to search PATH.
+	// bin is the directory of larder. If bin is empty, larder must be in PATH.
 	bin string
 }
 
@@ -41,20 +39,19 @@ func main() {
 	}
 }
 
-// untilSignal runs the playground, and cancels its context at SIGINT or SIGTERM.
 func untilSignal(o options, out io.Writer) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	return run(ctx, o, out)
 }
 
-// run starts and fills the server, writes the kubeconfig, and removes everything when ctx ends.
+// run starts and fills the server, writes the kubeconfig, and removes all files when ctx ends.
 func run(ctx context.Context, o options, out io.Writer) (err error) {
 	path, err := filepath.Abs(o.kubeconfig)
 	if err != nil {
 		return err
 	}
-	// The kubeconfig is created first, and never replaces a file: that may belong to a real cluster.
+	// The kubeconfig is created first, and never replaces a file, which may belong to a real cluster.
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, os.ErrExist) {
 		return fmt.Errorf("%s is there already, of another playground or of one that was killed: "+
@@ -66,12 +63,11 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 	defer func() { err = errors.Join(err, os.Remove(path)) }()
 	defer f.Close()
 	if err = serve(ctx, o, f, out); ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		return nil // ctx has ended, which is the regular end
+		return nil // the end of ctx is the regular end
 	}
 	return err
 }
 
-// serve runs the server until ctx ends, and writes its kubeconfig to f.
 func serve(ctx context.Context, o options, f *os.File, out io.Writer) (err error) {
 	fmt.Fprintln(os.Stderr,
 		"Starting kube-apiserver and etcd (built first where they are missing: minutes, with progress).")
@@ -124,7 +120,6 @@ Ctrl-C stops the server and removes the kubeconfig and the logs.
 	return nil
 }
 
-// programs returns the directories of larder and kubectl as a list for PATH.
 func programs(bin, binaries string) string {
 	if bin == "" {
 		return binaries
@@ -135,7 +130,6 @@ func programs(bin, binaries string) string {
 	return bin + string(filepath.ListSeparator) + binaries
 }
 
-// configFile returns config as a kubeconfig.
 func configFile(config *rest.Config) clientcmdapi.Config {
 	const name = "playground"
 	c := clientcmdapi.NewConfig()

@@ -34,7 +34,7 @@ func TestMakePlayground(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }() // after a failed test
+	defer func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }() // ends the process group of a failed test
 	lines := bufio.NewReader(out)
 	exports := exported(t, lines)
 	if len(exports) != 2 {
@@ -48,7 +48,7 @@ func TestMakePlayground(t *testing.T) {
 		"kubectl get secrets -n shop":         "database",
 		"kubectl get certificates -n shop":    "HOST",
 		"kubectl get backups -A --no-headers": "Completed",
-		// The command's output suggests this command, to try permissions.
+		// The output of make playground suggests this command, to try permissions.
 		`kubectl create serviceaccount viewer
 kubectl create clusterrole viewer --verb=get,list,watch --resource=pods,deployments
 kubectl create clusterrolebinding viewer --clusterrole=viewer --serviceaccount=default:viewer
@@ -95,7 +95,6 @@ cat log`: "note: the API server forbids ",
 	}
 }
 
-// exported reads the output until the playground is ready, and returns the printed export lines.
 func exported(t *testing.T, out *bufio.Reader) (exports []string) {
 	t.Helper()
 	for {
@@ -112,7 +111,6 @@ func exported(t *testing.T, out *bufio.Reader) (exports []string) {
 	}
 }
 
-// TestKubeconfigIsThere checks that an existing file is not overwritten.
 func TestKubeconfigIsThere(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config")
 	if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
