@@ -204,7 +204,7 @@ func damage(ts *testscript.TestScript, neg bool, args []string) {
 	case "alter", "begin", "cut", "later":
 		data = damageSnapshot(data, args[1])
 	case "truncate":
-		data = data[:9000] // keeps both meta pages and a little more, because bbolt allocates much more than it uses
+		data = data[:9000] // the rest has the two meta pages and little more: bbolt allocates much more than it uses
 	case "zero":
 		clear(data)
 	case "flip":

@@ -43,7 +43,7 @@ func TestSystemdUnit(t *testing.T) {
 		return
 	}
 	copied := filepath.Join(t.TempDir(), "larder-sync.service")
-	self, err := os.Executable() // stands in for the program larder, which may not be installed
+	self, err := os.Executable() // the test binary stands in for the program larder, which may not be installed
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 func freeze(ts *testscript.TestScript, neg bool, args []string) {
 	pid := lastPID(ts, "freeze", neg || len(args) > 0)
 	ts.Check(signal(pid, "-STOP"))
-	// A suspended process would survive a failed script. The error is ignored, because the process may have ended.
+	// After a failed script the command must not stay suspended. The error is ignored, because the process may have ended.
 	ts.Defer(func() { _ = signal(pid, "-CONT") })
 }
 

@@ -90,8 +90,8 @@ func TestTightLoop(t *testing.T) {
 type running struct {
 	cmd    *exec.Cmd
 	done   chan struct{}
-	live   chan struct{} // closed once the log of the process says "live"
-	stderr bytes.Buffer  // the process's log; read it only after done is closed
+	live   chan struct{} // live is closed once the log of the process says "live"
+	stderr bytes.Buffer  // stderr is the process's log; it may be read once done is closed
 }
 
 func larderCommand(env []string, args ...string) *exec.Cmd {
@@ -125,7 +125,7 @@ func (s *running) read(out io.Reader) {
 			reportLive()
 		}
 	}
-	_ = s.cmd.Wait() // waitLive and terminate read ProcessState instead of the error
+	_ = s.cmd.Wait() // the result is in ProcessState, which waitLive and terminate read
 }
 
 func (s *running) waitLive(t *testing.T) {

@@ -57,7 +57,7 @@ func TestInterruptedAtThePrompt(t *testing.T) {
 			text, err := readSecret(ctx, int(terminal.Fd()), &out, "Passphrase: ")
 			answered <- answer{text, err}
 		}()
-		for echoes(t, terminal) { // waits until readSecret has turned off the terminal's echo
+		for echoes(t, terminal) { // readSecret turns off the terminal's echo
 			time.Sleep(time.Millisecond)
 		}
 		want := answer{text: "secret"}
@@ -73,7 +73,7 @@ func TestInterruptedAtThePrompt(t *testing.T) {
 		if !echoes(t, terminal) {
 			t.Error("what is typed is not shown any more")
 		}
-		if interrupted { // enters a line, which ends the goroutine that still reads the terminal
+		if interrupted { // a line ends the goroutine that still reads the terminal
 			if _, err := keys.WriteString("\n"); err != nil {
 				t.Fatal(err)
 			}

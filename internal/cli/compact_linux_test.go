@@ -48,7 +48,7 @@ func TestReadOnlyAndFullDisk(t *testing.T) {
 	for _, test := range []struct {
 		prepare func() error
 		want    string
-		sync    string // expected hint of a sync that creates a new store on this file system
+		sync    string // sync is the expected hint of a sync that creates a store on this file system
 	}{
 		{func() error { return nil },
 			`room for a second copy, about 1 MiB(.|\n)*hint: make room on that disk; the file is as it was`,

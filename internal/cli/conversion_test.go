@@ -66,7 +66,7 @@ func syncing(t *testing.T, store, host string, args []string, fn func()) {
 		_, _, errs := runs(ctx, append([]string{"sync", "--store", store, "--server", host}, args...)...)
 		said <- errs
 	}()
-	defer func() { // also stops the sync if fn fails the test
+	defer func() { // the sync must be stopped even if fn fails the test
 		cancel()
 		if errs := <-said; t.Failed() {
 			t.Log(errs)

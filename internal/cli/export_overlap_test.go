@@ -47,8 +47,8 @@ func TestExportOfOverlappingCollections(t *testing.T) {
 	typed := func(c *snapshot.Collection) { c.Identity.Representation = entry.Typed }
 	for name, tc := range map[string]struct {
 		all  []written
-		want string // expected exported objects, with the scopes of their collections
-		note string // the only expected note on standard error; "" expects none
+		want string // want has the expected exported objects, with the scopes of their collections
+		note string // note is the only expected note on standard error; "" expects none
 	}{
 		"all after a namespace": {all: []written{widgetsOf(9, inWeb, "web/gone", "web/x"),
 			widgetsOf(1, nil, "db/x", "web/x")}, want: "db/x:all web/x:all"},

@@ -38,7 +38,7 @@ func TestRedefined(t *testing.T) {
 		t.Fatal(err)
 	}
 	store := filepath.Join(t.TempDir(), "s.db")
-	redefined := func() { // ends the watches with a 410, as kube-apiserver does when a definition changes
+	redefined := func() { // kube-apiserver ends the watches with a 410 when a definition changes
 		server.Compact()
 		server.BreakWatches(clitest.Widgets.GroupVersionResource, "EOF")
 	}

@@ -107,7 +107,7 @@ func terminalSize(f *os.File) (width, height int) {
 
 type lockedWriter struct {
 	mu sync.Mutex
-	w  io.Writer // guarded by mu
+	w  io.Writer // mu guards w
 }
 
 func (l *lockedWriter) Write(p []byte) (int, error) {

@@ -23,10 +23,10 @@ type runningSync struct {
 	t      *testing.T
 	store  string
 	server *fakeapi.Server
-	ahead  atomic.Int64 // offset of the sync's clock from the real time, in nanoseconds
+	ahead  atomic.Int64 // ahead is the offset of the sync's clock from the real time, in nanoseconds
 
 	mu  sync.Mutex
-	log bytes.Buffer // guarded by mu
+	log bytes.Buffer // mu guards log
 
 	end   context.CancelFunc
 	ended chan int
@@ -326,7 +326,7 @@ func TestSyncDropsMissingResources(t *testing.T) {
 		s.startAs("live", all...)
 		s.pass(13*time.Hour, 13*time.Hour)
 		s.dropped(ghostsIn)
-		// The two hours are time for another attempt: a collection that was open before would be dropped now.
+		// Two hours are enough for another attempt: a collection that was open before would be dropped now.
 		s.pass(time.Hour, time.Hour)
 		s.stop()
 		s.wantStored(everythingIn("things.v1beta1.retired.example (unstructured)",

@@ -31,8 +31,8 @@ type Discovery struct {
 	// Fetched is when the server answered the discovery request; zero if it has not answered.
 	Fetched time.Time                       `json:"fetched"`
 	Groups  []*restmapper.APIGroupResources `json:"groups"`
-	// ETags are the ETags of the server's aggregated documents, by path. A Discovery with only some of the server's
-	// groups has none.
+	// ETags are the ETags of the server's aggregated documents, by path. A Discovery without all of the server's groups
+	// has no ETags.
 	ETags       map[string]string `json:"etags,omitempty"`
 	Unavailable []string          `json:"unavailable,omitempty"`
 }

@@ -78,7 +78,7 @@ type refresh struct {
 	st Store
 	// upgraded says that the server is of another cluster, or of another version, than the stored facts.
 	upgraded bool
-	encoder  *zstd.Encoder // compresses schemas; nil until the first schema is stored
+	encoder  *zstd.Encoder // encoder compresses schemas; nil until the first schema is stored
 }
 
 func (r *refresh) get(ctx context.Context, path, accept string) ([]byte, error) {
@@ -114,7 +114,7 @@ func (r *refresh) version(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	stored, err := ReadVersion(ctx, r.st) // an unreadable version counts as a missing one and is replaced
+	stored, err := ReadVersion(ctx, r.st) // an unreadable version counts as missing and is replaced
 	if err == nil && stored != nil && *stored == *now {
 		return nil
 	}

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type api struct {
 	mu       sync.Mutex
 	version  string
-	hashes   map[string]string // by path; an empty hash is left out of the index
+	hashes   map[string]string // hashes of schemas by path; the index omits empty hashes
 	keys     string
 	down     bool
 	refuses  map[string]int

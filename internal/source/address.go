@@ -105,7 +105,7 @@ type listener struct {
 func (l *listener) Close() error {
 	err := l.UnixListener.Close()
 	if errors.Is(err, net.ErrClosed) {
-		return err // the first Close has removed the file, and a new socket may have its name
+		return err // an earlier Close has removed the socket's file, and a new socket may have its name
 	}
 	if rmErr := os.Remove(l.path); rmErr != nil && !errors.Is(rmErr, fs.ErrNotExist) {
 		return errors.Join(err, rmErr)

@@ -58,7 +58,7 @@ func dialWithin(ctx context.Context, storePath string, atMost time.Duration) (*C
 	}
 	c := &Client{answerWithin: atMost, pingEvery: pingEvery, http: &http.Client{Transport: &http.Transport{
 		DialContext:        func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx, socket, storePath) },
-		DisableCompression: true, ReadBufferSize: maxTrailer, // ReadBufferSize bounds the size of a stream's trailer
+		DisableCompression: true, ReadBufferSize: maxTrailer, // the size of a stream's trailer is bounded by ReadBufferSize
 	}}}
 	s, err := c.identify(ctx)
 	if err != nil {

@@ -37,7 +37,7 @@ func (f *File) Status(ctx context.Context) (Status, error) {
 		Collections: []Collection{}}
 	for _, info := range infos {
 		c := NewCollection(info)
-		if !c.Sealed && f.store.Sealed(info) { // only new objects are sealed; the stored ones are plain text
+		if !c.Sealed && f.store.Sealed(info) { // new objects are sealed, but the stored objects are plain text
 			c.Sealed, c.PlainText = true, info.Objects > 0
 		}
 		handlers, err := f.store.Cursors(ctx, info.Identity)
@@ -155,7 +155,8 @@ func (f *File) records(ctx context.Context, id entry.Identity, r *reading) error
 			return err
 		}
 		if after = one.Key; !r.query.reaches(after) {
-			// The damaged record's key is outside of the queried range. Read all keys: a flipped bit may have moved a key.
+			// The damaged record's key is outside of the queried range. All keys are read, because a flipped bit may have moved
+			// a key.
 			_, err := f.keys(ctx, id)
 			return err
 		}

@@ -60,7 +60,7 @@ type Logger interface {
 type LoggedOf struct {
 	Logged
 	Collection *Collection
-	notBefore  time.Time // sort key: the latest Time of this change and of earlier changes
+	notBefore  time.Time // notBefore is the sort key: the latest Time of this change and of earlier changes
 	rv         uint64
 	nth        int
 }
@@ -104,14 +104,14 @@ func logOne(ctx context.Context, l Logger, q LogQuery) (all []Logged, from time.
 	last := map[string]uint64{}
 	most := q.Newest
 	if q.Matches != nil {
-		q.Newest = 0 // Newest counts matching objects only, so the limit is applied later
+		q.Newest = 0 // the limit Newest is applied below, after Matches
 	}
 	from, err = l.Log(ctx, q, func(c Logged) error {
 		if q.Matches != nil && !q.Matches(c.Key) {
 			return nil
 		}
 		all, last[c.Key] = append(all, c), c.Seq
-		if most > 0 && len(all) >= 2*most { // drops older changes to bound the memory
+		if most > 0 && len(all) >= 2*most { // older changes are dropped to bound the memory
 			for _, old := range all[:most] {
 				if last[old.Key] == old.Seq {
 					delete(last, old.Key)

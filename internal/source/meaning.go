@@ -17,8 +17,8 @@ import (
 // caches the parsed discovery while the stored document is unchanged. The zero value is ready.
 type Meanings struct {
 	mu        sync.Mutex
-	document  []byte           // the stored JSON of discovery; guarded by mu
-	discovery *facts.Discovery // immutable; guarded by mu
+	document  []byte           // document is the stored JSON of discovery; mu guards it
+	discovery *facts.Discovery // discovery is immutable; mu guards the pointer
 }
 
 // Discovery returns the API server's discovery from the store, parsed; nil if none is stored or readable.
@@ -59,7 +59,7 @@ func SetMeanings(all []Collection, d *facts.Discovery) {
 
 // words maps the names of resources to the resources that they mean.
 type words struct {
-	// names maps plurals, singulars and kinds of the server's and of stored resources to the resources. short does so for
+	// names maps plurals, singulars and kinds of the server's and of stored resources to the resources. short maps their
 	// short names.
 	names, short map[string]schema.GroupVersionResource
 	// stored are the resources of the collections that the server still serves in the stored version, in kubectl's order
@@ -81,7 +81,7 @@ func newWords(all []Collection, d *facts.Discovery) *words {
 			w.stored = append(w.stored, c.Named())
 		}
 	}
-	known = append(known, w.stored...) // resources of the server take precedence over stored ones
+	known = append(known, w.stored...) // resources of the server take precedence over stored resources
 	order := d.Order()
 	compare := func(a, b Resource) int { return order.Resources(a.GroupVersionResource, b.GroupVersionResource) }
 	slices.SortStableFunc(known, compare)

@@ -70,7 +70,7 @@ func Open(ctx context.Context, path string, o Options) (Source, error) {
 		if err != nil {
 			return nil, err
 		}
-		if c, _, err := Dial(ctx, path); err == nil { // another file has replaced that of a running sync
+		if c, _, err := Dial(ctx, path); err == nil { // another file has replaced the sync's file
 			return c, s.Close()
 		}
 		return NewFile(s), nil

@@ -13,8 +13,8 @@ type Resource struct {
 	schema.GroupVersionResource
 	entry.ResourceInfo
 	Elsewhere []string
-	// Retired says that the server serves the resource only in other versions. Only a name with the version then means the
-	// resource.
+	// Retired says that the server serves the resource only in other versions. Arguments of commands must then name the
+	// version.
 	Retired bool
 }
 

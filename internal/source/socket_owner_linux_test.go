@@ -28,7 +28,7 @@ func listenAs(t *testing.T, uid int, path string) {
 	}
 	made := make(chan result)
 	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+		runtime.LockOSThread() // the thread is never unlocked, so it ends with the goroutine
 		if _, _, no := syscall.RawSyscall(syscall.SYS_SETRESUID, uintptr(uid), uintptr(uid), uintptr(uid)); no != 0 {
 			made <- result{nil, no}
 			return

@@ -87,7 +87,7 @@ type fileWatch struct {
 func (w *fileWatch) begin(ctx context.Context) error {
 	if since := w.query.Since; since != nil {
 		w.at = *since
-		if _, err := w.view.Changes(ctx, w.at); err != nil { // returns an error before any event is sent
+		if _, err := w.view.Changes(ctx, w.at); err != nil { // an unavailable offset fails before any event is sent
 			return err
 		}
 	}
@@ -140,7 +140,7 @@ func (w *fileWatch) known(ctx context.Context) error {
 
 func (w *fileWatch) run(ctx context.Context) error {
 	for {
-		changed := w.view.Changed() // taken before the read, so that no change is missed
+		changed := w.view.Changed() // Changed is called before the read, so that no change is missed
 		more, err := w.page(ctx)
 		switch {
 		case ctx.Err() != nil:

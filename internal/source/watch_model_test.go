@@ -18,8 +18,8 @@ import (
 
 // replica is the state of a collection that a watch's reader computes from the events.
 type replica struct {
-	objects map[string]string // resourceVersions of the objects, by key
-	newest  map[string]int    // highest resourceVersion received so far, by key
+	objects map[string]string // objects has the resourceVersions of the objects, by key
+	newest  map[string]int    // newest has the highest resourceVersion received so far, by key
 	reached uint64
 	events  int
 }

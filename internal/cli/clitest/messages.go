@@ -60,7 +60,7 @@ func commandOf(root *cobra.Command, text string) (of *cobra.Command, ours bool) 
 	}
 	found, _, err := root.Find(words[1:])
 	if err != nil || found == root {
-		return nil, true // an unknown word after larder, but no other program
+		return nil, true // the word after larder is no command, but the program is larder
 	}
 	return found, true
 }

@@ -45,7 +45,7 @@ func TestListUsesIdentity(t *testing.T) {
 	c := mustConnect(t, server.Config())
 	for _, tc := range []struct {
 		id      entry.Identity
-		request string // field selector of the look-up itself, which is combined with the collection's selector
+		request string // request is the field selector of the look-up itself, which is combined with the collection's selector
 		want    []string
 	}{
 		{clitest.PodsOf("", "", ""), "", []string{"a/x", "a/y", "b/x"}},

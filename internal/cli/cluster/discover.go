@@ -27,9 +27,8 @@ type Offers struct {
 	// Unwatchable holds the server's resources that cannot be listed and watched, and so not mirrored.
 	Unwatchable map[schema.GroupVersionResource]bool
 	// Failed is a *discovery.ErrGroupDiscoveryFailed with the group versions that the server lists but cannot describe
-	// now, if any. All contains their resources from an earlier discovery.
-	Failed error
-	// Discovery is the discovery from which All was built.
+	// now, if any. All contains the resources of these group versions from an earlier discovery.
+	Failed    error
 	Discovery *facts.Discovery
 }
 
@@ -287,7 +286,7 @@ type Wanted struct {
 	// Everything, set instead of Name, requests all resources of the server except the names in But.
 	Everything     bool
 	But            []string
-	Namespaces     []string // empty means all
+	Namespaces     []string // empty Namespaces mean all
 	Labels, Fields string
 	Representation entry.Representation
 	// Place is the position of the request in the configuration file; empty for a command-line argument.

@@ -14,7 +14,7 @@ import (
 type Flags struct {
 	Kubeconfig string
 	Overrides  clientcmd.ConfigOverrides
-	asExtra    []string // extra user info to impersonate, as KEY=VALUE
+	asExtra    []string // asExtra is extra user info to impersonate, as KEY=VALUE
 	loader     func() clientcmd.ClientConfig
 }
 

@@ -60,7 +60,7 @@ func unusable(err error) error {
 }
 
 func checkContext(raw clientcmdapi.Config, asked string, files string) error {
-	if len(raw.Contexts) == 0 { // noCluster has a better hint if there is no kubeconfig
+	if len(raw.Contexts) == 0 { // noCluster has a better hint for a missing kubeconfig
 		if asked == "" || len(raw.Clusters) == 0 {
 			return nil
 		}

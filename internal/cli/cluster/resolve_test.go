@@ -39,7 +39,7 @@ func TestResolve(t *testing.T) {
 		offers    Offers
 		err       error
 		want      input.Resource
-		more      []input.Resource // further resources that the category in arg means
+		more      []input.Resource // more has further resources that the category in arg means
 		wantErr   string
 		wantHint  string
 		asks      int

@@ -12,13 +12,14 @@ import (
 // reruns its credential plugins, but it never rereads the kubeconfig itself. A login program may write a new token into
 // the kubeconfig while a sync runs.
 type renewal struct {
-	// host is the server's host. first is the token in the first read of the kubeconfig; client-go sets it on requests.
+	// host is the server's host. first is the bearer token that client-go sets on requests, from the first read of the
+	// kubeconfig.
 	host, first string
-	read        func() (*rest.Config, error) // reads the configuration from the kubeconfig
+	read        func() (*rest.Config, error) // read returns the configuration in the kubeconfig
 
 	mu      sync.Mutex
-	token   string // token of the next request; guarded by mu
-	reading bool   // true while read is running; guarded by mu
+	token   string // token is the bearer token of the next request; mu guards it
+	reading bool   // reading is true while read is running; mu guards it
 }
 
 // renewToken changes config so that, once the server has rejected the first bearer token, requests use the token that

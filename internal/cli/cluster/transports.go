@@ -28,12 +28,12 @@ type sharedTransports struct {
 	make func() (http.RoundTripper, error)
 
 	mu  sync.Mutex
-	all []*sharedTransport // guarded by mu
+	all []*sharedTransport // mu guards all
 }
 
 type sharedTransport struct {
 	http.RoundTripper
-	requests int // number of running requests of this transport; guarded by sharedTransports.mu
+	requests int // requests is the number of running requests of this transport; sharedTransports.mu guards it
 	// ready is closed when the first request of this transport has a network connection or has failed. sharedTransports.mu
 	// guards it.
 	ready chan struct{}

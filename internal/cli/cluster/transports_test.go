@@ -15,7 +15,7 @@ import (
 // wire is a fake network transport. Its connection takes a second to establish, and its response bodies do not end.
 type wire struct {
 	requests atomic.Int64
-	hangs    time.Duration // extra delay until the first request has a connection
+	hangs    time.Duration // hangs is an extra delay until the first request has a connection
 	err      error
 }
 

@@ -77,7 +77,7 @@ func runCheck(ctx context.Context, s command.IO, file *input.FromFlag, format st
 	hint := "the next larder sync repairs " + path + " itself: it keeps what is good and asks the server for the rest"
 	switch {
 	case errors.Is(err, entry.ErrDamaged):
-		// The file is too damaged to be opened: that is the result of the check.
+		// A file that is too damaged to be opened is a problem in the report, not an error of the command.
 		report.Problems = append(report.Problems, err.Error())
 		hint = "the next larder sync moves " + path + " aside and builds it anew"
 	case errors.Is(err, snapshot.ErrDamaged):
@@ -135,7 +135,7 @@ func check(
 	report, err = src.Check(ctx)
 	done()
 	if st, statusErr := src.Status(ctx); statusErr == nil {
-		// If the status cannot be read, the report already has the problem.
+		// If the status cannot be read, the report of the check already has the problem.
 		stored = st.Collections
 	}
 	return report, stored, isSnapshot, err

@@ -75,8 +75,8 @@ compacted.`,
 
 type compaction struct {
 	path  string
-	rekey bool             // encrypt all confidential data again, with the current key
-	keys  *seal.Encryption // keys for rekey; nil if the user has given none
+	rekey bool             // rekey encrypts all confidential data again, with the current key
+	keys  *seal.Encryption // keys are the keys for rekey; nil if the user has given none
 }
 
 // inFile compacts the file, or encrypts it again, in this process. It fails with store.ErrLocked if another process has

@@ -89,7 +89,7 @@ func writeKey(path, line string) (err error) {
 	}
 	defer func() {
 		if err = errors.Join(err, f.Close()); err != nil {
-			_ = os.Remove(path) // the file holds only a part of the key
+			_ = os.Remove(path) // an incomplete key file is removed
 		}
 	}()
 	if _, err := f.WriteString(line); err != nil {

@@ -134,7 +134,7 @@ func missingOf(ctx context.Context, path, state string) (missing []string, err e
 			missing = append(missing, input.Label(c))
 		}
 	}
-	if reached == 0 { // no resource has reached the state, such as when nothing is mirrored
+	if reached == 0 { // no resource has reached the state, perhaps because none is mirrored
 		missing = left
 	}
 	return missing, nil

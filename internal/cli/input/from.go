@@ -145,7 +145,7 @@ func (f *IdentityFlag) OpenError(path string, err error) error {
 	case errors.Is(err, snapshot.ErrDamaged):
 		return command.WithHint(err, "%s", DamagedHint(path))
 	case errors.Is(err, snapshot.ErrNewerFormat), errors.Is(err, snapshot.ErrNotSnapshot):
-		// The texts of these errors already say what to do.
+		// ErrNewerFormat and ErrNotSnapshot already say what to do.
 		return err
 	}
 	return StoreError(path, err)

@@ -24,7 +24,7 @@ var errPassphrase = errors.New("the passphrase")
 type PassphraseIdentity struct {
 	Ask func(prompt string) (string, error)
 
-	mu sync.Mutex // guards the fields below
+	mu sync.Mutex // mu guards the fields below
 	// Fits is the last passphrase that has decrypted a file. It is tried before the user is prompted.
 	Fits string
 	// keys caches the file key of each snapshot, by the scrypt stanza of its age header: each try of a passphrase takes a

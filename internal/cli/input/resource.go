@@ -38,7 +38,7 @@ func StoredResources(collections []source.Collection) []Resource {
 		case at < 0:
 			all = append(all, r)
 		case all[at].Kind == "" || c.Namespaced && !all[at].Namespaced:
-			// This collection describes the resource more completely than the previous collection.
+			// The most complete description of a resource wins.
 			all[at] = r
 		}
 	}

@@ -81,7 +81,7 @@ func (m *mirror) drop(ctx context.Context, f *follower, info entry.Info, why str
 	for _, mb := range m.all() {
 		if mb.identity == info.Identity {
 			m.end(mb)
-			// The collection is still open, so discovery and the drop are due again soon.
+			// Discovery and the drop are due again soon, because the collection is still open.
 			f.drop.waiting, f.drop.asked = true, time.Time{}
 			return
 		}
@@ -105,7 +105,7 @@ func (m *mirror) countLacked(
 	var before map[string]time.Duration
 	data, err := m.store.Document(ctx, lackedDocument)
 	if err == nil {
-		// After an error before is empty, so an unreadable document restarts the durations at zero.
+		// If the stored durations are unreadable, they restart at zero.
 		_ = json.Unmarshal(data, &before)
 	}
 	passed := time.Duration(0)
@@ -131,7 +131,7 @@ func (m *mirror) countLacked(
 	} else if data, err = json.Marshal(lacked); err == nil {
 		err = m.store.PutDocument(ctx, lackedDocument, data)
 	}
-	if err != nil { // such as a full disk: after a restart the durations begin at the last stored values
+	if err != nil { // if the disk is full, the durations of the last successful write count after a restart
 		klog.FromContext(ctx).V(2).Info("How long the API server has lacked resources is not stored", "err", err)
 	}
 	return lacked

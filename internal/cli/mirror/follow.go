@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// lookEvery is the interval at which a sync checks whether its resources may differ from those of the server. Only
-	// then it requests discovery: after followFirst, and then with doubled pauses up to followMost.
+	// lookEvery is the interval at which a sync checks whether its resources may differ from those of the server. If they
+	// may differ, it requests discovery after followFirst, and then with doubled pauses up to followMost.
 	lookEvery, followFirst, followMost = time.Second, 2 * time.Second, time.Minute
 )
 

@@ -76,7 +76,7 @@ func (l *learner) noteHash(gv schema.GroupVersion, hash string) {
 	}
 	select {
 	case l.changed <- struct{}{}:
-	default: // the channel holds a signal already
+	default: // the channel changed already holds a signal
 	}
 }
 

@@ -58,7 +58,7 @@ type lines interface {
 // lastLine is the state of a collection that was last written to the log, without figures that change all the time.
 type lastLine struct {
 	what string
-	seed string // last line about the seed, a snapshot with the initial state
+	seed string // seed is the last line about the seed, a snapshot with the initial state
 }
 
 // update writes changed states of collections, and the summary if it is due. Changes get no lines of their own in three

@@ -44,10 +44,10 @@ func TestPlainLogChanges(t *testing.T) {
 	}{
 		{0, nil, 1},
 		{time.Second, nil, 0},
-		{2 * time.Second, grown, 0},   // only figures have changed
-		{3 * time.Second, broken, 2},  // the new state and the error
-		{4 * time.Second, broken, 0},  // the state and the error have been written
-		{64 * time.Second, broken, 2}, // a minute later: the summary and the error again
+		{2 * time.Second, grown, 0},   // no line, because only figures have changed
+		{3 * time.Second, broken, 2},  // two lines: the new state and the error
+		{4 * time.Second, broken, 0},  // no line, because the state and the error have been written
+		{64 * time.Second, broken, 2}, // two lines a minute later: the summary and the error
 		{65 * time.Second, nil, 1},
 	} {
 		if got := lines(step.after, step.change); got != step.want {

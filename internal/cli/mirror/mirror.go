@@ -34,10 +34,10 @@ import (
 type mirror struct {
 	*source.File
 	store   *store.Store
-	learner *learner // stores facts about the server, such as its schemas; nil disables that
+	learner *learner // learner stores facts about the server, such as its schemas; nil disables that
 	// follower starts and ends informers when the server's resources change; nil keeps the first informers.
 	follower *follower
-	memory   *serve.Memory // memory budget for responses of the served API; nil if nothing is served
+	memory   *serve.Memory // memory is the budget for responses of the served API; nil if nothing is served
 	// note logs a message that is not an error.
 	note func(text string)
 
@@ -45,7 +45,7 @@ type mirror struct {
 	// members are the mirrored collections; mu guards the field. After the call of run the slice is replaced, never
 	// modified.
 	members []*member
-	failed  []error // errors of informers that gave up; guarded by mu
+	failed  []error // failed has the errors of informers that gave up; mu guards it
 	// missing holds the mirrored namespaces that do not exist on the API server; mu guards it.
 	missing map[string]bool
 }
@@ -69,8 +69,8 @@ type member struct {
 	// stop stops the informer of this collection and no other; run sets it.
 	stop     context.CancelFunc
 	wanted   cluster.Wanted
-	keeps    bool // the file keeps a changelog of the collection
-	optional bool // a category or --all requested the resource, not its own name; see source.Live
+	keeps    bool // keeps says that the file keeps a changelog of the collection
+	optional bool // optional says that a category or --all requested the resource, not its own name; see source.Live
 }
 
 type memberOptions struct {
@@ -240,7 +240,7 @@ func (m *mirror) Status(ctx context.Context) (source.Status, error) {
 			if c.Live.Uncommitted = status.Error != "" && stored.ResourceVersion != c.ResourceVersion; !c.Live.Uncommitted {
 				stored.LastContact, stored.Notes = c.LastContact, c.Notes
 			}
-		default: // the file holds only objects of an earlier sync, which are older than those in memory
+		default: // an earlier sync stored objects of this in-memory collection, which are older than those in memory
 			status.Collections[at] = c
 		}
 	}

@@ -88,7 +88,7 @@ func TestMirrorIsGuarded(t *testing.T) {
 			t.Errorf("attributes %+v, kube-system is %q", attributes, uid)
 		}
 	})
-	for want := range 2 { // the number of look-ups so far; the server counts each look-up as a probe, too
+	for want := range 2 { // want is the number of look-ups so far; the server counts each look-up as a probe, too
 		server.ResetCounts()
 		if want > 0 {
 			server.InjectFault(fakeapi.Fault{Verb: "compare", Status: http.StatusForbidden})

@@ -38,7 +38,7 @@ func (m *mirror) watchNamespaces(ctx context.Context) {
 				ns = &namespace{pause: followFirst}
 				known[name] = ns
 			case !empty:
-				// The namespace has objects, so it exists. Its answer is forgotten: once the namespace is empty, it may have been
+				// The namespace has objects, so it exists. Once it is empty, the server is asked again, because it may have been
 				// deleted.
 				ns.asked = false
 			}

@@ -46,7 +46,7 @@ func openMirror(
 			return nil, err
 		}
 		if known, err = facts.ReadDiscovery(ctx, st); err != nil {
-			// Unreadable stored discovery is requested again.
+			// The sync requests discovery again if the stored discovery is unreadable.
 			logger.V(2).Info("What the server said of its resources cannot be read", "err", err)
 		}
 	}

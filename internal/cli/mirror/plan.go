@@ -54,7 +54,7 @@ func (pl planner) plan(
 		return plan, r.Offers(), err
 	}
 	answers := probeAll(ctx, plan, func(p planned) bool {
-		// The server accepted a stored collection in an earlier sync.
+		// The server has accepted a stored collection in an earlier sync.
 		return slices.ContainsFunc(infos, func(i entry.Info) bool { return i.Identity == p.identity && i.Complete })
 	})
 	var agreed []planned
@@ -83,7 +83,7 @@ func resolve(
 		if err != nil {
 			unknown = append(unknown, w.At(err))
 			if r.Offers() != nil {
-				continue // the error lists all unknown names
+				continue // the returned error lists all unknown names
 			}
 			break
 		}

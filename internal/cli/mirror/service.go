@@ -41,17 +41,17 @@ type service struct {
 	serving     serving.Flags
 
 	metrics  *metrics.Metrics
-	scraped  func() http.Handler // returns the handler of /metrics; the handler is created once, after maker is set
-	endpoint *endpoint.Server    // health and metrics endpoints; nil without --listen
-	listener net.Listener        // listens on the address of --listen; nil without that flag
-	port     *serving.Port       // the served Kubernetes API; nil if no objects are served
-	seed     snapshot.Seed       // the snapshot that fills a new store; nil without --seed
+	scraped  func() http.Handler // scraped returns the handler of /metrics; the handler is created once, after maker is set
+	endpoint *endpoint.Server    // endpoint serves health and metrics; nil without --listen
+	listener net.Listener        // listener listens on the address of --listen; nil without that flag
+	port     *serving.Port       // port is the served Kubernetes API; nil if no objects are served
+	seed     snapshot.Seed       // seed is the snapshot that fills a new store; nil without --seed
 	// seedCluster is the required cluster ID of the seed; "" means the cluster of the API server.
 	seedCluster string
-	maker       *maker // makes snapshots at intervals; nil if none are made
+	maker       *maker // maker makes snapshots at intervals; nil if none are made
 	notify      *notifier
 
-	mirror atomic.Pointer[mirror] // nil until the store is open
+	mirror atomic.Pointer[mirror] // mirror is nil until the store is open
 }
 
 func newService(s command.IO, l *plainLog, pl planner, set settings) *service {

@@ -24,7 +24,7 @@ type settings struct {
 	encryption     *seal.Encryption
 	// seals are the resource names under encryption.resources, which must match mirrored resources.
 	seals   []toSeal
-	keyBy   string // the flag or field with which the user names the encryption key, for hints
+	keyBy   string // keyBy is the flag or field with which the user names the encryption key, for hints
 	listen  string
 	ready   config.Ready
 	schemas bool

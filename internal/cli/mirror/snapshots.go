@@ -149,7 +149,7 @@ func (mk *maker) run(ctx context.Context, m *mirror, path string) {
 	var electing sync.WaitGroup
 	if mk.leases != nil {
 		elector, err := mk.elector()
-		if err != nil { // cannot happen: only invalid constants cause an error
+		if err != nil { // NewLeaderElector fails only for invalid constants
 			klog.FromContext(ctx).Error(err, "No snapshots are made")
 			return
 		}

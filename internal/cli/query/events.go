@@ -23,7 +23,7 @@ type eventPrinter struct {
 	format  string
 	events  bool
 	asked   bool
-	managed bool // prints the metadata field managedFields
+	managed bool // managed prints the metadata field managedFields
 	printed bool
 	// current is the resource of the object printed last. Each resource is printed in a table of its own.
 	current input.Resource

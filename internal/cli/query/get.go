@@ -30,7 +30,7 @@ type getOptions struct {
 	ignoreNotFound bool
 	watch          bool
 	events         bool
-	eventsAsked    bool // the user set --output-watch-events, so templates and custom columns print events, too
+	eventsAsked    bool // --output-watch-events is set: templates and columns print events, too
 }
 
 func NewGet(s command.IO) *cobra.Command {
@@ -314,7 +314,7 @@ func freshness(s command.IO, r input.Resource, c source.Collection, withScope bo
 	case c.Live.Uncommitted:
 		from = "from disk; the running sync cannot write to it"
 	case c.Live.Source == string(informer.Live) && !c.LastContact.IsZero():
-		// A live sync has not heard from the server for more than contactEvery.
+		// Objects of a live sync are current, so the last contact with the server is not their age.
 		from, heard = "live from the running sync",
 			"which last heard the server "+command.AgeOf(s.Now(), c.LastContact)+" ago"
 	case c.Live.Source == string(informer.Live):

@@ -25,7 +25,7 @@ type printer interface {
 type printFlags struct {
 	output        string
 	template      string
-	allowMissing  bool // --allow-missing-template-keys: missing keys in a template are no error
+	allowMissing  bool // allowMissing is --allow-missing-template-keys: missing keys in a template are no error
 	managedFields bool
 	noHeaders     bool
 	showLabels    bool

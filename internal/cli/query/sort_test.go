@@ -12,7 +12,7 @@ import (
 func TestSortKeys(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
-		values []any // the field's value in each object; nil is an object without the field
+		values []any // values has the field's value in each object; nil is an object without the field
 		want   []int
 		err    string
 	}{

@@ -30,7 +30,7 @@ const tableSample = 1000
 type tablePrinter struct {
 	s             command.IO
 	flags         *printFlags
-	asked         *sortField // the field of --sort-by; nil without the flag
+	asked         *sortField // asked is the field of --sort-by; nil without the flag
 	allNamespaces bool
 
 	// by is the field by which rows are sorted: asked, or by default the server's order; nil sorts by key.

@@ -186,8 +186,8 @@ type watching struct {
 	since   *since
 
 	mu      sync.Mutex
-	out     *bufio.Writer // standard output; guarded by mu
-	printer eventSink     // prints events to out; guarded by mu
+	out     *bufio.Writer // out is standard output; mu guards it
+	printer eventSink     // printer prints events to out; mu guards it
 }
 
 // reached is the progress of one watch: the seq (change number) of the last event in the output buffer, and of the last
@@ -245,7 +245,7 @@ func (w *watching) one(ctx context.Context, s command.IO, q watched, at *reached
 		if e.Type == source.Bookmark {
 			if !begun {
 				begun = true
-				// On a file without a changelog the watch ends after the list, so it does not print that it is watching.
+				// On a file without a changelog the watch ends after the list, so no message says that the watch is running.
 				if _, still := w.watcher.(*source.File); !still || e.Seq > 0 {
 					fmt.Fprintln(s.Err, watchingFrom(q.Resource, e.Seq))
 				}

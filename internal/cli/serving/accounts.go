@@ -20,8 +20,8 @@ type storedAccounts struct {
 	logger logr.Logger
 
 	mu       sync.Mutex
-	keys     facts.Keys              // the keys read last, valid or not; guarded by mu
-	accounts *access.ServiceAccounts // verifies tokens with keys; nil if no valid keys are stored; guarded by mu
+	keys     facts.Keys              // keys are the keys read last, valid or not; mu guards them
+	accounts *access.ServiceAccounts // accounts verifies tokens with keys; nil if no valid keys are stored; mu guards it
 }
 
 // Authenticate implements access.Authenticator. It recognises no token if no keys are stored.

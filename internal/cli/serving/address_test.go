@@ -28,8 +28,8 @@ func TestAddressInKubeconfig(t *testing.T) {
 	defer func() { _ = st.Close() }()
 	for name, test := range map[string]struct {
 		args []string
-		want string   // the expected host in the kubeconfig's URL
-		also []string // further hosts that the certificate must cover
+		want string   // want is the expected host in the kubeconfig's URL
+		also []string // also has further hosts that the certificate must cover
 	}{
 		"loopback": {[]string{"--serve=127.0.0.1:0"}, "127.0.0.1", nil},
 		"no host":  {[]string{"--serve=:0"}, "127.0.0.1", nil},

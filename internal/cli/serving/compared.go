@@ -28,7 +28,7 @@ const (
 
 type Compared struct {
 	a, b   *compare.Side
-	hidden []string // messages about resources that the comparison leaves out, with the reason
+	hidden []string // hidden has messages about resources that the comparison leaves out, with the reason
 	// result is the comparison, computed at the first request and then reused, because neither file changes.
 	result *page.Comparison
 }

@@ -49,9 +49,9 @@ type Port struct {
 	Memory *serve.Memory
 
 	o        Options
-	token    string // bearer token in the kubeconfig
+	token    string // token is the bearer token in the kubeconfig
 	listener net.Listener
-	handler  *serve.Handler // nil before Serve
+	handler  *serve.Handler // handler is nil before Serve
 	server   *listener.Server
 	running  sync.WaitGroup
 }
@@ -207,9 +207,9 @@ func (o *Options) certificates(addr net.Addr) (*listener.Certificates, error) {
 
 // guards holds the authenticators and authorizers of a port, except those that ask the upstream API server.
 type guards struct {
-	owner  *access.StaticToken // authenticates the user of the kubeconfig
+	owner  *access.StaticToken // owner authenticates the user of the kubeconfig
 	users  []access.Authenticator
-	own    access.Authenticator // authenticates users whose credentials the API server does not know
+	own    access.Authenticator // own authenticates users whose credentials the API server does not know
 	rights access.Authorizer
 	// withheld reports whether a resource is confidential; see serve.Withheld.
 	withheld func(context.Context, schema.GroupResource) (bool, error)

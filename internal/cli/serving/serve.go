@@ -22,7 +22,7 @@ type serveOptions struct {
 	from    input.FromFlag
 	flags   Flags
 	compare string
-	keys    []string // public keys given with --signed-by
+	keys    []string // keys are the public keys given with --signed-by
 }
 
 func NewServe(s command.IO) *cobra.Command {

@@ -32,7 +32,7 @@ func leaveOutGenerated(object map[string]any) {
 		leaveOut(o, setByClients(o))
 	}
 	if finalizers, ok := o.at("metadata", "finalizers").([]any); ok {
-		// Two finalizers exist only while an object is being deleted.
+		// Finalizers that exist only while an object is being deleted are removed.
 		finalizers = slices.DeleteFunc(finalizers, func(f any) bool { return f == "foregroundDeletion" || f == "orphan" })
 		if o.child("metadata")["finalizers"] = finalizers; len(finalizers) == 0 {
 			o.remove("metadata", "finalizers")

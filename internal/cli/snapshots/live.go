@@ -54,7 +54,7 @@ func (o *saveOptions) saveLive(
 			"kubectl explain: %v\n", err)
 	}
 	saved, err := snapshot.SaveServer(ctx, lists, path, so)
-	if err != nil && errors.Is(err, conn.Failed) { // the list failed at the server
+	if err != nil && errors.Is(err, conn.Failed) { // the server's error is explained only if the list failed at the server
 		err = cluster.ServerError(err, "")
 	}
 	return saved, err

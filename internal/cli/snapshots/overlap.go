@@ -83,7 +83,7 @@ func (o *overlaps) takesKey(key string) bool {
 // took handles an object of collection c: if decoded is true it was exported; otherwise it could not be decoded.
 func (o *overlaps) took(c snapshot.Collection, key string, decoded bool) {
 	switch {
-	case o.last: // no other collection of this resource follows
+	case o.last: // no later collection of this resource needs the key
 	case !decoded && believed(c):
 		o.unread[key] = true
 	case decoded:

@@ -7,7 +7,7 @@ import (
 )
 
 func TestVisible(t *testing.T) {
-	for text, want := range map[string][2]string{ // text to the expected results of Visible and OneLine
+	for text, want := range map[string][2]string{ // maps a text to the expected results of Visible and OneLine
 		"":                   {"", ""},
 		"plain · ü\t\n":      {"plain · ü\t\n", `plain · ü\t\n`},
 		"\x1b]0;x\x07\r":     {`^[]0;x\u0007\r`, `^[]0;x\u0007\r`},
