@@ -73,7 +73,7 @@ func TestInterruptedAtThePrompt(t *testing.T) {
 		if !echoes(t, terminal) {
 			t.Error("what is typed is not shown any more")
 		}
-		if interrupted { // a line ends the goroutine that still reads the terminal
+		if interrupted {
 			if _, err := keys.WriteString("\n"); err != nil {
 				t.Fatal(err)
 			}

@@ -185,7 +185,7 @@ func TestErrorsAreReportedOnce(t *testing.T) {
 	dir := t.TempDir()
 	host := "--server=" + server.Config().Host
 	for _, name := range []string{"a", "b"} {
-		for i := range 700 { // 700 objects exceed one output buffer
+		for i := range 700 {
 			clitest.CreatePod(t, server, name, strings.Repeat("long-name-", 10)+fmt.Sprint(i), nil)
 		}
 		if code, _, errs := runs(t.Context(), "snapshot", "save", filepath.Join(dir, name+".larder"), "pods",

@@ -237,7 +237,7 @@ func (r *refresh) fetch(ctx context.Context, all []schema.GroupVersion, stored m
 			errs = append(errs, fmt.Errorf("the OpenAPI schema of %s has no valid URL: %w", gv, err))
 			continue
 		}
-		// A schema whose URL has no hash is requested each time.
+		// A schema is requested by each Refresh if the server's index of schemas has no hash of the schema.
 		if hash := u.Query().Get("hash"); hash == "" || hash != stored[gv] && hash != r.Unstored[gv] {
 			err = r.fetchOne(ctx, gv, at, hash)
 		}

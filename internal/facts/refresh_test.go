@@ -78,7 +78,7 @@ func TestRefresh(t *testing.T) {
 		}}
 	a.asks(t, st, ask, with(first, "openapi/v3", "openapi/v3/api/v1", "openapi/v3/apis/apps/v1")...)
 	a.asks(t, st, ask, always...)
-	age(t, st, 25*time.Hour) // a missing group-version may be served after a day
+	age(t, st, 25*time.Hour)
 	a.asks(t, st, ask, first...)
 	ask.Of = ask.Of[:2]
 	age(t, st, 25*time.Hour)

@@ -104,14 +104,14 @@ func logOne(ctx context.Context, l Logger, q LogQuery) (all []Logged, from time.
 	last := map[string]uint64{}
 	most := q.Newest
 	if q.Matches != nil {
-		q.Newest = 0 // the limit Newest is applied below, after Matches
+		q.Newest = 0
 	}
 	from, err = l.Log(ctx, q, func(c Logged) error {
 		if q.Matches != nil && !q.Matches(c.Key) {
 			return nil
 		}
 		all, last[c.Key] = append(all, c), c.Seq
-		if most > 0 && len(all) >= 2*most { // older changes are dropped to bound the memory
+		if most > 0 && len(all) >= 2*most {
 			for _, old := range all[:most] {
 				if last[old.Key] == old.Seq {
 					delete(last, old.Key)

@@ -277,7 +277,7 @@ func TestSnapshotCutShort(t *testing.T) {
 func blockAt(t *testing.T, path string, n int) int {
 	t.Helper()
 	data := readFile(t, path)
-	clear(data[100 : len(data)*9/10]) // every block of the copy is damaged, but not the index
+	clear(data[100 : len(data)*9/10]) // damage in every block, but not in the index of the snapshot
 	f, err := snapshot.NewFile(bytes.NewReader(data), int64(len(data)), snapshot.OpenOptions{})
 	must(t, err)
 	err = f.Records(t.Context(), f.Manifest().Collections[0].Identity, func(entry.Entry) error { return nil })

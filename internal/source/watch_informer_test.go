@@ -88,7 +88,7 @@ func TestWatchInformer(t *testing.T) {
 				err := <-ended
 				got = slices.CompactFunc(got, func(a, b string) bool { return a == b && a == "BOOKMARK 0" })
 				want := slices.CompactFunc(slices.Clone(tc.want), func(a, b string) bool { return a == b && a == "BOOKMARK 0" })
-				// A BOOKMARK 0 is sent at every pause, and pauses are random.
+				// The watch sends BOOKMARK 0 at every pause of its events. Pauses are random, so these bookmarks are ignored.
 				pauses := func(s string) bool { return s == "BOOKMARK 0" }
 				wantEvents(t, tc.what, slices.DeleteFunc(got, pauses), err, errStop, slices.DeleteFunc(want, pauses)...)
 				if !f.removed {

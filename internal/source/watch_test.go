@@ -186,7 +186,7 @@ func TestWatchSince(t *testing.T) {
 		{"a namespace", func(q *WatchQuery) { q.Namespace = "b" }, []string{"BOOKMARK 3", "MODIFIED b/z 7", "BOOKMARK 7"}},
 		{"a name", func(q *WatchQuery) { q.Namespace, q.Name = "a", "y" },
 			[]string{"BOOKMARK 3", "DELETED a/y 6", "BOOKMARK 7"}},
-		// An object that does not match now may have matched at offset 3.
+		// The watch begins at offset 3. A changed object that does not match the selector may have matched at that offset.
 		{"a label", func(q *WatchQuery) { q.Selector = "app=web" },
 			[]string{"BOOKMARK 3", "DELETED a/x 4", "ADDED a/n 5", "DELETED a/y 6", "DELETED b/z 7", "BOOKMARK 7"}},
 		{"a field", func(q *WatchQuery) { q.Fields = "metadata.name=z" },

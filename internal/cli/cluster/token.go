@@ -93,5 +93,5 @@ func (t *renewing) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// WrappedRoundTripper returns the transport that this one wraps, for client-go.
+// WrappedRoundTripper returns the wrapped transport. client-go looks for this method.
 func (t *renewing) WrappedRoundTripper() http.RoundTripper { return t.next }

@@ -135,7 +135,6 @@ func check(
 	report, err = src.Check(ctx)
 	done()
 	if st, statusErr := src.Status(ctx); statusErr == nil {
-		// If the status cannot be read, the report of the check already has the problem.
 		stored = st.Collections
 	}
 	return report, stored, isSnapshot, err

@@ -38,7 +38,7 @@ func StoredResources(collections []source.Collection) []Resource {
 		case at < 0:
 			all = append(all, r)
 		case all[at].Kind == "" || c.Namespaced && !all[at].Namespaced:
-			// The most complete description of a resource wins.
+			// Of several descriptions of a resource the most complete description is kept.
 			all[at] = r
 		}
 	}

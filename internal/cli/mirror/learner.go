@@ -22,7 +22,7 @@ const (
 	learnEvery, learnAgain = 6 * time.Hour, 10 * time.Minute
 	// learnSpread is the time over which many mirrors of one server spread their requests when a schema has changed.
 	learnSpread = 10 * time.Minute
-	// learnPatience limits how long the learner waits for the other first lists, once one collection's list is complete.
+	// learnPatience limits how long the learner waits for all first lists, once the list of any collection is complete.
 	learnPatience = 10 * time.Minute
 )
 

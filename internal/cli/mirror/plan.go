@@ -54,7 +54,7 @@ func (pl planner) plan(
 		return plan, r.Offers(), err
 	}
 	answers := probeAll(ctx, plan, func(p planned) bool {
-		// The server has accepted a stored collection in an earlier sync.
+		// A stored collection needs no check: the server accepted it in an earlier sync.
 		return slices.ContainsFunc(infos, func(i entry.Info) bool { return i.Identity == p.identity && i.Complete })
 	})
 	var agreed []planned

@@ -41,7 +41,7 @@ type service struct {
 	serving     serving.Flags
 
 	metrics  *metrics.Metrics
-	scraped  func() http.Handler // scraped returns the handler of /metrics; the handler is created once, after maker is set
+	scraped  func() http.Handler // scraped returns the handler of /metrics, created once, after maker is set
 	endpoint *endpoint.Server    // endpoint serves health and metrics; nil without --listen
 	listener net.Listener        // listener listens on the address of --listen; nil without that flag
 	port     *serving.Port       // port is the served Kubernetes API; nil if no objects are served

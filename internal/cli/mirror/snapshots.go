@@ -312,8 +312,8 @@ func newMakerMetrics() makerMetrics {
 	}
 }
 
-// lead sets the metrics for a process that makes snapshots (leading) or does not. It resets the other metrics of the
-// latter, because they would be outdated.
+// lead sets the interval metric if this process makes snapshots (leading). Otherwise it sets all gauges to 0,
+// because their values would be outdated.
 func (m makerMetrics) lead(leading bool, every time.Duration) {
 	if leading {
 		m.interval.Set(every.Seconds())

@@ -51,7 +51,7 @@ type Port struct {
 	o        Options
 	token    string // token is the bearer token in the kubeconfig
 	listener net.Listener
-	handler  *serve.Handler // handler is nil before Serve
+	handler  *serve.Handler // handler is nil before the call of Serve
 	server   *listener.Server
 	running  sync.WaitGroup
 }
@@ -98,7 +98,7 @@ func Listen(ctx context.Context, o Options) (*Port, error) {
 func (o *Options) hostPort(addr net.Addr) string {
 	_, port, err := net.SplitHostPort(addr.String())
 	host, _, _ := net.SplitHostPort(o.Address)
-	ip := net.ParseIP(host) // on all interfaces addr is [::], even if 0.0.0.0 was requested
+	ip := net.ParseIP(host) // a listener on all interfaces has the address [::], even for 0.0.0.0
 	switch {
 	case err != nil || !ip.IsUnspecified():
 		return addr.String()
