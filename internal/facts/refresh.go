@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	// requestWait limits the time of each request, and schemaWait that of a request for a schema. Schemas have up to
+	// requestWait limits the time of each request, and schemaWait the time of a request for a schema. Schemas have up to
 	// 1.6 MB, so schemaWait allows for a connection with 1 KB a second.
 	requestWait, schemaWait = 2 * time.Minute, 30 * time.Minute
 	// discoveryFor is the age at which stored discovery is requested again although the server's version is the same.

@@ -25,7 +25,7 @@ var (
 	goneV1  = schema.GroupVersion{Group: "gone.example.com", Version: "v1"}
 )
 
-// first are the paths that facts.Refresh requests if nothing is stored, except those of schemas.
+// first are the paths that facts.Refresh requests if nothing is stored, except the paths of schemas.
 var first = []string{".well-known/openid-configuration", "api", "api/v1", "apis", "apis/apps/v1", "apis/batch/v1",
 	"apis/batch/v1beta1", "openid/v1/jwks", "version"}
 

@@ -45,7 +45,7 @@ func TestListUsesIdentity(t *testing.T) {
 	c := mustConnect(t, server.Config())
 	for _, tc := range []struct {
 		id      entry.Identity
-		request string // request is the field selector of the look-up itself, which is combined with the collection's selector
+		request string // request is the look-up's field selector, which is combined with that of the collection
 		want    []string
 	}{
 		{clitest.PodsOf("", "", ""), "", []string{"a/x", "a/y", "b/x"}},
