@@ -87,7 +87,7 @@ func pageCollection(now time.Time, c source.Collection) page.Collection {
 	}
 	for _, n := range input.Notes(c) {
 		one.Notes = append(one.Notes, n.Text)
-		one.Well = one.Well && n.Kind == entry.NoteTransform // a transform is intended, unlike the other noted defects
+		one.Well = one.Well && n.Kind == entry.NoteTransform // a transform is intended
 	}
 	if c.LastContact.IsZero() {
 		one.LastContact = c.TakenAt
