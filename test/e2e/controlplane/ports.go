@@ -4,28 +4,60 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"sync"
 )
 
-// Ports are below the system's range for outgoing connections. Otherwise a client that dials a stopped server might
-// take the server's port.
+// Ports are below the system's range for outgoing connections. Otherwise one of the clients that dial a stopped server
+// might take its port. Each process uses ports of one block.
 const (
-	lowestPort  = 20_000
-	highestPort = 32_000
-	portTries   = 50
+	lowestPort = 20_000
+	blockSize  = 400
+	blocks     = 30
 )
 
-// Listen listens on a loopback port that other processes are unlikely to take after the listener is closed.
-func Listen() (l net.Listener, err error) {
-	for range portTries {
-		l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", lowestPort+rand.IntN(highestPort-lowestPort)))
-		if err == nil {
+// portBlock is a range of ports that no other process of these tests uses.
+type portBlock struct {
+	guard net.Listener // listens on the first port of the block until the process ends
+
+	mu   sync.Mutex
+	last int // the offset of the last port that Listen has returned; guarded by mu
+}
+
+var ownBlock = sync.OnceValues(func() (*portBlock, error) {
+	var err error
+	for _, n := range rand.Perm(blocks) {
+		var guard net.Listener
+		if guard, err = listenOn(lowestPort + n*blockSize); err == nil {
+			return &portBlock{guard: guard}, nil
+		}
+	}
+	return nil, fmt.Errorf("no free block of test ports: %w", err)
+})
+
+// Listen listens on a loopback port. After the listener is closed, other processes of these tests never take the port,
+// and later calls return hundreds of other ports first. So a test can stop a server and start it again on its port.
+func Listen() (net.Listener, error) {
+	b, err := ownBlock()
+	if err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for range blockSize - 1 {
+		b.last = b.last%(blockSize-1) + 1
+		var l net.Listener
+		if l, err = listenOn(b.guard.Addr().(*net.TCPAddr).Port + b.last); err == nil {
 			return l, nil
 		}
 	}
 	return nil, err
 }
 
-// freePorts returns n unused loopback ports. If another process takes one meanwhile, Start fails with an error.
+func listenOn(port int) (net.Listener, error) {
+	return net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+}
+
+// freePorts returns n unused loopback ports.
 func freePorts(n int) ([]int, error) {
 	var ports []int
 	for range n {
