@@ -41,9 +41,9 @@ func (n *traffic) add(asking, lists int) {
 	n.total += max(asking, 0)
 }
 
-// counts is how long an unanswered request counts as concurrent. It is shorter than the time after which Larder's
-// limiter ignores the request.
-const counts = 100 * time.Millisecond
+// counts is how long an unanswered request counts as concurrent. Larder's limiter ignores a request after 125 ms at the
+// earliest; busy cores may delay the request by some of that.
+const counts = 50 * time.Millisecond
 
 type counted struct {
 	*traffic
