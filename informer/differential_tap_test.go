@@ -14,9 +14,9 @@ import (
 // call is one call of a handler's method, with descriptions of the objects passed to it.
 type call struct {
 	at       time.Duration
-	typ      string // typ is the method: add, update, delete, or gone for a delete with a tombstone
+	typ      string // typ is add, update, delete, or gone for a delete with a DeletedFinalStateUnknown
 	key      string
-	old, new string // old is also the deleted object, or a tombstone's last state
+	old, new string // old is also the deleted object, or the last state in a DeletedFinalStateUnknown
 	initial  bool
 }
 

@@ -43,7 +43,7 @@ type distribution struct {
 	// reading is a lock: a handler that waits for it may need the page that is being read.
 	reading   chan struct{}
 	last      weak.Pointer[delivery.Page] // last is the last page that was read; reading guards it and lastCount
-	lastCount uint64                      // lastCount is the value of distributions before last was read
+	lastCount uint64                      // lastCount is the value of distributions when the read of last began
 	// distributions counts the distributions of changes to the handlers. A new count makes last stale.
 	distributions atomic.Uint64
 }

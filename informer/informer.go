@@ -37,7 +37,8 @@ type Informer struct {
 	// indexed holds the names of the indexes that this Informer has added; guarded by shared.indexMu.
 	indexed map[string]bool
 
-	first       bool      // first is true if the run uses the options and ListerWatcher of this Informer
+	// first is true if the shared run uses the options and ListerWatcher of this Informer: it was the first to start.
+	first       bool
 	endNotified sync.Once // endNotified makes the call of Observer.InformerEnded unique
 
 	// mu guards the fields from started to transform; the last three are constant after the start. mu is taken after

@@ -236,7 +236,7 @@ func TestLeftOutByAList(t *testing.T) {
 }
 
 // TestLeftOutIsNoRewind checks that an update that could not be stored does not look like a rewound server. A program
-// that still has the bug resumes, and Status.LeftOut keeps the object. Issue 16, A7.
+// with the same codec fault resumes its watch after a restart, and Status.LeftOut keeps the object. Issue 16, A7.
 func TestLeftOutIsNoRewind(t *testing.T) {
 	forBoth(t, func(t *testing.T, b bug) {
 		p := newProcess(t)

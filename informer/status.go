@@ -51,8 +51,8 @@ type Status struct {
 	// ResourceVersion is the resourceVersion of the stored state.
 	ResourceVersion string
 	Objects         int
-	// StoredContact is the LastContact that was stored with ResourceVersion. Without a server it is the age of the
-	// objects after a restart.
+	// StoredContact is the LastContact that was stored with ResourceVersion. After a restart
+	// without a server, the objects are the server's state of this time.
 	StoredContact time.Time
 	// LastContact is when the server last confirmed the objects as its current state, or sent a newer one: in this run,
 	// or, if there was no contact yet, in an earlier one. The objects are at least as new as the server's state at that

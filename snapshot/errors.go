@@ -45,7 +45,7 @@ type DamageError struct {
 	// the damaged part, in bytes of the decrypted file.
 	Block  int
 	Offset int64
-	// Collection, First and Last name the collection and the first and last keys of the block; empty if unknown.
+	// Collection, First and Last name the collection and the first and last keys of the damaged block; empty if unknown.
 	Collection  string
 	First, Last string
 	Reason      string

@@ -110,7 +110,7 @@ type Replacement interface {
 	// empty. If there are many changes, Commit puts a part of them and sets Result.More: call it again. Until the last
 	// part Info.MustRelist is set. Deletes come first, without Change.New, then the other changes, each in key order.
 	Commit(ctx context.Context, b entry.Batch) (entry.Result, error)
-	// Abort drops the held changes. It does nothing after the last Commit. If changes are visible already, the collection
-	// is incomplete or must be listed anew, and the next list in this process is a diff against them.
+	// Abort drops the held changes. It does nothing after the last Commit. If Commit has put a part of the changes,
+	// the collection is incomplete, or Info.MustRelist is set; the next list in this process is a diff against them.
 	Abort()
 }

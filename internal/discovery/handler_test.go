@@ -259,8 +259,8 @@ func TestComplete(t *testing.T) {
 	}
 }
 
-// TestSchemas checks that the index lists the served group-versions with the server's hashes, and that schemas are
-// returned as stored.
+// TestSchemas checks that the OpenAPI index lists the served group-versions with the server's hashes, and that schemas
+// are returned as stored.
 func TestSchemas(t *testing.T) {
 	hashes, read := schemas()
 	h := discovery.New(mirrored(), discovery.Options{Server: facts.Server{Schemas: hashes}, OpenAPI: read})

@@ -42,7 +42,8 @@ type change struct {
 	object  runtime.Object
 	deleted bool
 	created bool
-	// uncertain says that the object may have matched before the change, although its key is not in known.
+	// uncertain is true if the object may have matched the query before the change, although its key is not in
+	// selection.known, the matching keys.
 	uncertain bool
 }
 

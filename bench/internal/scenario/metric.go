@@ -107,8 +107,8 @@ func (g Goal) Each() []string {
 	return g.Residencies
 }
 
-// Excess returns the factor by which Larder's figure, or its ratio, misses the goal. The goal is met if the factor is
-// at most 1.
+// Excess returns the factor by which Larder's figure, or its ratio to client-go's, misses the goal. The goal is met if
+// the factor is at most 1.
 func (g Goal) Excess(larder, ratio float64) float64 {
 	figure := ratio
 	if g.Value {

@@ -120,7 +120,7 @@ func (m *mirror) unmirrored(ctx context.Context, f *follower, r *cluster.Resolve
 	}
 	named := func(mb *member) bool { return mb.wanted.Name == w.Name && served(mb) }
 	if !w.Everything && slices.ContainsFunc(m.all(), named) {
-		return nil // a name keeps the meaning that it had when the sync started
+		return nil // a resource name keeps the group and version that it was resolved to when the sync started
 	}
 	plan, err := resolve(ctx, f.server, r, []cluster.Wanted{w})
 	if err != nil {

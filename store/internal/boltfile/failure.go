@@ -50,8 +50,9 @@ func (f *File) classify(h *Handle, failed *commitError) error {
 	return err
 }
 
-// Fail stops all writes until an exchange, if h is the current handle. It keeps the first reason, except that
-// ErrOverwritten replaces it, which stops reads and exchanges too. Fail calls leaveMark.
+// Fail stops all writes until the file is exchanged for a copy, if h is the current handle. It keeps the first reason,
+// except that ErrOverwritten replaces it, which stops reads and exchanges too. Fail leaves a mark that makes the next
+// process verify every page.
 func (f *File) Fail(h *Handle, reason error) {
 	if f.fail(h, reason) && !f.o.ReadOnly {
 		f.leaveMark()

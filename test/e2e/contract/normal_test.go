@@ -175,7 +175,7 @@ func byKey(items []any, key func(any) string) any {
 	for _, item := range items {
 		k := key(item)
 		if _, ok := keyed[k]; ok || k == "" {
-			return items // items without unique keys stay a list
+			return items // items without unique keys are compared as a list
 		}
 		keyed[k] = item
 		keys = append(keys, k)
