@@ -10,11 +10,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/compress"
-	"github.com/larder-dev/larder/store/internal/index"
-	"github.com/larder-dev/larder/store/internal/intake"
-	"github.com/larder-dev/larder/store/internal/memtable"
-	"github.com/larder-dev/larder/store/internal/read"
-	"github.com/larder-dev/larder/store/internal/state"
+	"github.com/larder-dev/larder/store/internal/engine"
 )
 
 // Apply implements Interface.
@@ -32,9 +28,9 @@ func (c *Collection) BeginReplace(ctx context.Context, o ReplaceOptions) (Replac
 }
 
 // beginReplace begins a list. If that fails it returns a nil interface, not an interface with a nil
-// *intake.Replacement.
-func beginReplace(ctx context.Context, in *intake.Intake, o ReplaceOptions) (Replacement, error) {
-	r, err := in.Begin(ctx, intake.ReplaceOptions(o))
+// *engine.Replacement.
+func beginReplace(ctx context.Context, in *engine.Intake, o ReplaceOptions) (Replacement, error) {
+	r, err := in.Begin(ctx, engine.ReplaceOptions(o))
 	if err != nil {
 		return nil, err
 	}
@@ -44,11 +40,11 @@ func beginReplace(ctx context.Context, in *intake.Intake, o ReplaceOptions) (Rep
 // Indexers returns the index functions. The map is the caller's.
 func (c *Collection) Indexers() cache.Indexers { return c.in.Indexers() }
 
-// back implements intake.Back with the file and the memtable of a Collection.
+// back implements engine.Back with the file and the memtable of a Collection.
 type back struct{ *Collection }
 
-func (c back) Encoder(set *index.Set) intake.Encoder {
-	return intake.Encoder{
+func (c back) Encoder(set *engine.IndexSet) engine.Encoder {
+	return engine.Encoder{
 		KeyFunc: c.in.KeyFunc, Codec: c.read.Codec, Set: set, Deletes: c.cursors.Any() || c.in.History != nil,
 		Decodes: c.decodesAtOnce(),
 	}
@@ -74,12 +70,12 @@ func (c back) CheckOpen() error {
 // ListEnded repeats a failed load of the objects into memory: the list may have replaced the unreadable objects.
 func (c back) ListEnded() { c.reload() }
 
-func (c back) Put(last []*memtable.Write, info entry.Info, ended *state.EndedList, also func()) {
+func (c back) Put(last []*engine.Write, info entry.Info, ended *engine.EndedList, also func()) {
 	if len(last) > 0 {
 		c.BuildIndexes()
 	}
-	c.reportDirty(c.read.Memtable.Put(last, func(before state.Covers, _ bool) state.Covers {
-		now := state.Covers{Info: info, EndedList: cmp.Or(ended, before.EndedList)}
+	c.reportDirty(c.read.Memtable.Put(last, func(before engine.Covers, _ bool) engine.Covers {
+		now := engine.Covers{Info: info, EndedList: cmp.Or(ended, before.EndedList)}
 		if c.in.History != nil {
 			now.Timeline, now.Oldest = c.in.History.Timeline()
 		}
@@ -92,27 +88,27 @@ func (c back) Put(last []*memtable.Write, info entry.Info, ended *state.EndedLis
 
 // BeforeBatch returns the state of each key before a batch. It reads the file only for states that are not in memory.
 func (c back) BeforeBatch(
-	ctx context.Context, writes []*memtable.Write,
-) (keys map[string]*intake.Pending, info entry.Info, err error) {
+	ctx context.Context, writes []*engine.Write,
+) (keys map[string]*engine.Pending, info entry.Info, err error) {
 	if keys, info, err = c.statesBefore(ctx, writes); err == nil && c.in.History != nil {
 		err = c.oldEntries(ctx, keys)
 	}
 	return keys, info, err
 }
 
-// statesBefore returns the result of BeforeBatch without the encoded objects (intake.Pending.Entry).
+// statesBefore returns the result of BeforeBatch without the encoded objects (engine.Pending.Entry).
 func (c back) statesBefore(
-	ctx context.Context, writes []*memtable.Write,
-) (keys map[string]*intake.Pending, info entry.Info, err error) {
+	ctx context.Context, writes []*engine.Write,
+) (keys map[string]*engine.Pending, info entry.Info, err error) {
 	now, dirty := c.read.Memtable.Current()
 	info = now.Info
-	keys = make(map[string]*intake.Pending, len(writes))
-	var missing []*memtable.Write
+	keys = make(map[string]*engine.Pending, len(writes))
+	var missing []*engine.Write
 	for _, x := range writes {
 		if keys[x.Key] != nil {
 			continue
 		}
-		p := &intake.Pending{}
+		p := &engine.Pending{}
 		keys[x.Key] = p
 		if !c.knownInMemory(x.Key, p) {
 			missing = append(missing, x)
@@ -121,10 +117,10 @@ func (c back) statesBefore(
 	if len(missing) == 0 && dirty {
 		return keys, info.Clone(), ctx.Err()
 	}
-	olds := make([]read.Old, len(missing))
+	olds := make([]engine.OldRecord, len(missing))
 	err = c.read.View(ctx, func(b *bolt.Bucket) error {
 		if !dirty {
-			st, err := state.Get(b, c.read.Name)
+			st, err := engine.GetState(b, c.read.Name)
 			if err != nil {
 				return err
 			}
@@ -148,8 +144,8 @@ func (c back) statesBefore(
 	return keys, info.Clone(), err
 }
 
-// oldEntries sets intake.Pending.Entry from the memtable or the file, except for unreadable records.
-func (c back) oldEntries(ctx context.Context, keys map[string]*intake.Pending) error {
+// oldEntries sets engine.Pending.Entry from the memtable or the file, except for unreadable records.
+func (c back) oldEntries(ctx context.Context, keys map[string]*engine.Pending) error {
 	var missing []string
 	for key, p := range keys {
 		if x := c.read.Memtable.Get(key); x == nil {
@@ -166,7 +162,7 @@ func (c back) oldEntries(ctx context.Context, keys map[string]*intake.Pending) e
 }
 
 // knownInMemory sets p to the state of key, and returns false if only the file has that state.
-func (c *Collection) knownInMemory(key string, p *intake.Pending) bool {
+func (c *Collection) knownInMemory(key string, p *engine.Pending) bool {
 	if r := c.inMemory(); r != nil {
 		if s := r.State(key); s != nil {
 			p.Found, p.UID, p.RV, p.Obj = true, s.UID, s.RV, s.Obj
@@ -183,13 +179,13 @@ func (c *Collection) knownInMemory(key string, p *intake.Pending) bool {
 
 func (c back) Backpressure(ctx context.Context, paced bool) error { return c.backpressure(ctx, paced) }
 
-func (c back) Look(ctx context.Context, fn func(h intake.Held) error) error {
-	return c.read.ViewMerged(ctx, nil, func(b *bolt.Bucket, over *read.Captured) error {
+func (c back) Look(ctx context.Context, fn func(h engine.Held) error) error {
+	return c.read.ViewMerged(ctx, nil, func(b *bolt.Bucket, over *engine.Captured) error {
 		objects, err := c.read.Objects(b)
 		if err != nil {
 			return err
 		}
-		return fn(&intake.HeldFile{
+		return fn(&engine.HeldFile{
 			Read: &c.read, Bucket: b, Objects: objects, Over: over, Compressor: c.compressor, Object: c.storedObject,
 		})
 	})

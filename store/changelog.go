@@ -8,8 +8,7 @@ import (
 
 	"github.com/larder-dev/larder/store/consumer"
 	"github.com/larder-dev/larder/store/internal/changelog"
-	"github.com/larder-dev/larder/store/internal/state"
-	"github.com/larder-dev/larder/store/internal/write"
+	"github.com/larder-dev/larder/store/internal/engine"
 )
 
 // loadCursors reads the positions of the durable handlers. A handler whose position is damaged receives every object
@@ -17,9 +16,9 @@ import (
 // memory.
 func (c *Collection) loadCursors(ctx context.Context) error {
 	var all map[string]consumer.Position
-	var st state.State
+	var st engine.CollectionState
 	err := c.read.View(ctx, func(b *bolt.Bucket) (err error) {
-		if st, err = state.Get(b, c.read.Name); err != nil {
+		if st, err = engine.GetState(b, c.read.Name); err != nil {
 			return err
 		}
 		all, err = changelog.ReadCursors(b, c.read.Name, st.Log)
@@ -30,7 +29,7 @@ func (c *Collection) loadCursors(ctx context.Context) error {
 	}
 	if !st.Log.Fits(all) && !c.readOnly {
 		err := c.update(ctx, func(tx *bolt.Tx) error {
-			return state.Update(tx, c.read.Name, func(b *bolt.Bucket, st *state.State) error {
+			return engine.UpdateState(tx, c.read.Name, func(b *bolt.Bucket, st *engine.CollectionState) error {
 				return changelog.Renew(b, c.read.Name, &st.Log, all)
 			})
 		})
@@ -45,7 +44,7 @@ func (c *Collection) loadCursors(ctx context.Context) error {
 // resetCursors makes all durable handlers receive every object again, after a rebuild has lost objects or tombstones.
 func (c *Collection) resetCursors(ctx context.Context) error {
 	return c.read.View(ctx, func(b *bolt.Bucket) error {
-		st, err := state.Get(b, c.read.Name)
+		st, err := engine.GetState(b, c.read.Name)
 		if err == nil {
 			c.cursors.ResetAll(st.Log)
 			c.reportDirty(0)
@@ -71,7 +70,7 @@ var errNonePassed = errors.New("there is no tombstone that all handlers have pas
 func (c *Collection) trimPassed() error {
 	var cursors *changelog.Snapshot
 	err := c.store.file.UpdateHeld(context.Background(), trimming, func(tx *bolt.Tx) error {
-		w, err := write.Begin(tx, c.target())
+		w, err := engine.BeginWriter(tx, c.target())
 		if err != nil {
 			return err
 		}

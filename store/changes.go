@@ -12,8 +12,8 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/consumer"
+	"github.com/larder-dev/larder/store/internal/engine"
 	"github.com/larder-dev/larder/store/internal/format"
-	"github.com/larder-dev/larder/store/internal/write"
 )
 
 // RetainChanges keeps the changelog for readers without a durable handler, which pass an offset to View.Changes.
@@ -45,7 +45,7 @@ func (c *Collection) retainChanges(ctx context.Context, retain time.Duration) er
 	if retain == 0 {
 		what = forgetting
 	}
-	err := c.writeLockedFor(ctx, what, func(w *write.Writer) error { return w.Retain(retain) })
+	err := c.writeLockedFor(ctx, what, func(w *engine.Writer) error { return w.Retain(retain) })
 	if err == nil {
 		c.cursors.SetRetained(retain)
 	}

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/larder-dev/larder/store/internal/boltfile"
-	"github.com/larder-dev/larder/store/internal/read"
+	"github.com/larder-dev/larder/store/internal/engine"
 )
 
 // ending is the progress of Store.Close.
@@ -91,7 +91,7 @@ func (c *Collection) closedErr() error {
 }
 
 // remaining returns the objects in memory, even after Store.Close, and whether they are the whole collection.
-func (c *Collection) remaining() (read.Residents, bool) {
+func (c *Collection) remaining() (engine.ResidentReader, bool) {
 	a := c.resident.Load()
 	return c.residents(a), a.IsOpen()
 }

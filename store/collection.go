@@ -15,23 +15,16 @@ import (
 	"github.com/larder-dev/larder/store/indexer"
 	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/changelog"
-	"github.com/larder-dev/larder/store/internal/claims"
 	"github.com/larder-dev/larder/store/internal/compress"
-	"github.com/larder-dev/larder/store/internal/index"
-	"github.com/larder-dev/larder/store/internal/intake"
-	"github.com/larder-dev/larder/store/internal/memtable"
-	"github.com/larder-dev/larder/store/internal/read"
-	"github.com/larder-dev/larder/store/internal/resident"
-	"github.com/larder-dev/larder/store/internal/state"
-	"github.com/larder-dev/larder/store/internal/write"
+	"github.com/larder-dev/larder/store/internal/engine"
 )
 
 // Collection is one collection of a Store. The package documentation draws its part of the file.
 type Collection struct {
-	read     read.Reader
+	read     engine.Reader
 	store    *Store
 	id       entry.Identity // id is in canonical form
-	in       intake.Intake  // in receives batches and lists; in.Set changes only with mu held
+	in       engine.Intake  // in receives batches and lists; in.Set changes only with mu held
 	resource entry.ResourceInfo
 	readOnly bool
 
@@ -42,18 +35,18 @@ type Collection struct {
 	closed   bool          // closed makes Apply fail after Close; in.Front guards it
 	released atomic.Bool   // released is true once Close has ended and the collection can be opened again
 	ending   atomic.Bool   // ending is true once Close was called
-	claimed  *claims.Claim // claimed holds the name in store.open; it is set before Store.Collection returns
-	// idledFor is 1 plus the Generation of the index.Set for which a commit last marked the stored indexes without a
-	// function as idle (index.Entries.Idle); 0 before the first commit.
+	claimed  *engine.Claim // claimed holds the name in store.open; it is set before Store.Collection returns
+	// idledFor is 1 plus the Generation of the engine.IndexSet for which a commit last marked the stored indexes without a
+	// function as idle (engine.IndexEntries.Idle); 0 before the first commit.
 	idledFor atomic.Int64
 	recorded atomic.Uint64 // recorded is the timeline of the history that the file's changelog continues; 0 is none
 
 	residency Residency
 	// resident has the objects in memory; nil unless the Residency is All. It changes only with in.Front held.
-	resident atomic.Pointer[resident.All]
+	resident atomic.Pointer[engine.Residents]
 
 	workers    *boltfile.Workers
-	builder    index.Builder        // builder builds the indexes that are not ready
+	builder    engine.IndexBuilder  // builder builds the indexes that are not ready
 	started    atomic.Bool          // started is true once BuildIndexes was called; it is set before objects are written
 	compressor *compress.Compressor // compressor compresses new records; nil if Compression is off
 
@@ -72,12 +65,12 @@ const (
 	listLimitAll = 256 << 20
 )
 
-func limitsOf(r Residency) intake.Limits {
+func limitsOf(r Residency) engine.ReplaceLimits {
 	n := listLimit
 	if r == All {
 		n = listLimitAll
 	}
-	return intake.Limits{Held: n, Step: n}
+	return engine.ReplaceLimits{Held: n, Step: n}
 }
 
 var _ Interface = (*Collection)(nil)
@@ -85,7 +78,7 @@ var _ Interface = (*Collection)(nil)
 func openCollection(
 	ctx context.Context, s *Store, name string, id entry.Identity, o CollectionOptions,
 ) (*Collection, error) {
-	set, err := index.NewSet(o.Indexers, versionsWith(o.Codec, o.IndexVersions))
+	set, err := engine.NewIndexSet(o.Indexers, versionsWith(o.Codec, o.IndexVersions))
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +87,7 @@ func openCollection(
 		read:  s.reader(name, o.Codec),
 		store: s,
 		id:    id,
-		in: intake.Intake{ID: id, KeyFunc: o.KeyFunc, Limits: limitsOf(o.Residency), Codec: o.Codec,
+		in: engine.Intake{ID: id, KeyFunc: o.KeyFunc, Limits: limitsOf(o.Residency), Codec: o.Codec,
 			Indexing: patient.New()},
 		resource:  o.Resource,
 		readOnly:  s.ReadOnly(),
@@ -103,7 +96,7 @@ func openCollection(
 
 		tombstones: changelog.MaxTombstones,
 	}
-	c.in.Back, c.read.Memtable, c.read.CustomKeys = back{c}, memtable.New[state.Covers](), read.CustomKeys(o.KeyFunc)
+	c.in.Back, c.read.Memtable, c.read.CustomKeys = back{c}, engine.NewMemtable[engine.Covers](), engine.CustomKeys(o.KeyFunc)
 	if o.Compression != NoCompression {
 		c.compressor = compress.NewCompressor()
 	}
@@ -140,11 +133,11 @@ func openCollection(
 
 // findOrMake decides whether the collection is sealed, and creates its buckets if the file does not have them.
 func (c *Collection) findOrMake(ctx context.Context, mustSeal bool) error {
-	var st state.State
+	var st engine.CollectionState
 	err := c.store.file.View(ctx, func(tx *bolt.Tx) (err error) {
 		var b *bolt.Bucket
-		if b, st, err = state.Find(tx, c.read.Name); err == nil {
-			err = write.Whole(&c.read, b, st)
+		if b, st, err = engine.FindCollection(tx, c.read.Name); err == nil {
+			err = engine.CheckBuckets(&c.read, b, st)
 		}
 		return err
 	})
@@ -159,7 +152,7 @@ func (c *Collection) findOrMake(ctx context.Context, mustSeal bool) error {
 }
 
 func (c *Collection) create(tx *bolt.Tx) error {
-	return write.Create(tx, c.read.Name, state.State{
+	return engine.CreateCollection(tx, c.read.Name, engine.CollectionState{
 		Info: entry.Info{
 			Identity: c.id, Resource: c.resource, Sealed: c.read.Coder.Sealing(),
 		},

@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/store/internal/read"
+	"github.com/larder-dev/larder/store/internal/engine"
 	"github.com/larder-dev/larder/store/query"
 )
 
@@ -27,7 +27,7 @@ func (c *Collection) source() interface {
 	Keys(ctx context.Context) ([]string, error)
 	Select(ctx context.Context, q query.Query) ([]runtime.Object, error)
 	Each(ctx context.Context, q query.Query, fn func(key string, obj runtime.Object) error) error
-	Page(ctx context.Context, after string) read.Page
+	Page(ctx context.Context, after string) engine.Page
 } {
 	if r := c.inMemory(); r != nil {
 		return c.residents(r)
@@ -56,8 +56,8 @@ func (c *Collection) Iterate(ctx context.Context, after string, fn func(key stri
 			return err
 		}
 	}
-	pages := func(ctx context.Context, after string) read.Page { return c.source().Page(ctx, after) }
-	return read.IteratePages(ctx, after, pages, fn)
+	pages := func(ctx context.Context, after string) engine.Page { return c.source().Page(ctx, after) }
+	return engine.IteratePages(ctx, after, pages, fn)
 }
 
 // ByIndex returns the objects that have any of the values in the named index; see Reader.

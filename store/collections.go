@@ -10,23 +10,21 @@ import (
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/body"
-	"github.com/larder-dev/larder/store/internal/claims"
-	"github.com/larder-dev/larder/store/internal/read"
-	"github.com/larder-dev/larder/store/internal/state"
+	"github.com/larder-dev/larder/store/internal/engine"
 )
 
 // Errors of opening and dropping a collection.
 var (
 	// ErrNoCollection is returned if the store has no collection of that identity.
-	ErrNoCollection = state.ErrNone
+	ErrNoCollection = engine.ErrNoCollection
 	// ErrCollectionOpen is returned if the collection is open already. A collection has one writer: share the open
 	// Collection, or close it first.
-	ErrCollectionOpen = claims.ErrHeld
+	ErrCollectionOpen = engine.ErrHeld
 )
 
 // CollectionOpenError is the error of opening a collection that is open and not about to be closed. It wraps
 // ErrCollectionOpen, and has the CollectionOptions.Holder of the call that opened the collection.
-type CollectionOpenError = claims.HeldError
+type CollectionOpenError = engine.HeldError
 
 // Collection opens or creates a collection. If the collection is open it fails at once with a CollectionOpenError. But
 // if the owner is about to close the collection (CollectionOptions.Closing), it waits for Close, and fails with
@@ -113,13 +111,13 @@ func (s *Store) Collections(ctx context.Context) ([]entry.Info, error) {
 	return infos, nil
 }
 
-func (s *Store) reader(name string, c codec.Codec) read.Reader {
-	return read.Reader{File: s.file, Name: name, Codec: c, Coder: body.New(name, c, &s.keys)}
+func (s *Store) reader(name string, c codec.Codec) engine.Reader {
+	return engine.Reader{File: s.file, Name: name, Codec: c, Coder: body.New(name, c, &s.keys)}
 }
 
-func (s *Store) states(ctx context.Context) (states []state.State, err error) {
+func (s *Store) states(ctx context.Context) (states []engine.CollectionState, err error) {
 	err = s.file.View(ctx, func(tx *bolt.Tx) error {
-		states, err = state.All(tx)
+		states, err = engine.AllStates(tx)
 		return err
 	})
 	return states, err

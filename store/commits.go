@@ -9,10 +9,7 @@ import (
 
 	"github.com/larder-dev/larder/internal/hook"
 	"github.com/larder-dev/larder/store/internal/changelog"
-	"github.com/larder-dev/larder/store/internal/commit"
-	"github.com/larder-dev/larder/store/internal/memtable"
-	"github.com/larder-dev/larder/store/internal/state"
-	"github.com/larder-dev/larder/store/internal/write"
+	"github.com/larder-dev/larder/store/internal/engine"
 )
 
 // dirtyLimit is the second bound of Collection.Backpressure, in uncommitted bytes of all collections together.
@@ -80,32 +77,32 @@ func (m member) Size() int { return m.c.read.Memtable.Size() }
 
 func (m member) Drop() int { return m.c.read.Memtable.Drop() }
 
-func (m member) Snapshot() commit.Snapshot {
+func (m member) Snapshot() engine.CommitSnapshot {
 	snap := m.c.read.Memtable.Snapshot()
 	if snap.Idle && !m.c.cursors.Dirty() {
 		return nil
 	}
-	return &snapshot{c: m.c, Snapshot: snap}
+	return &snapshot{c: m.c, MemtableSnapshot: snap}
 }
 
 // snapshot has the changes of one collection that one commit writes.
 type snapshot struct {
 	c *Collection
-	*memtable.Snapshot[state.Covers]
+	*engine.MemtableSnapshot[engine.Covers]
 	cursors  *changelog.Snapshot // cursors are the positions of the durable handlers in the transaction
 	idledFor int64               // idledFor is stored in Collection.idledFor if the commit succeeds
 }
 
-func (s *snapshot) Prepare() { write.Compress(s.c.compressor, s.Writes(false)) }
+func (s *snapshot) Prepare() { engine.CompressPayloads(s.c.compressor, s.Writes(false)) }
 
 func (s *snapshot) Write(tx *bolt.Tx) error {
-	w, err := write.Begin(tx, s.c.target())
+	w, err := engine.BeginWriter(tx, s.c.target())
 	set, idled := s.c.in.Set.Load(), s.c.idledFor.Load()
 	if s.idledFor = int64(set.Generation()) + 1; err == nil && s.idledFor != idled {
 		err = w.Indexes.Idle(set, idled == 0)
 	}
 	if err == nil {
-		s.cursors, err = w.Commit(s.Snapshot, s.c.Losses())
+		s.cursors, err = w.Commit(s.MemtableSnapshot, s.c.Losses())
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", s.c.id, err)
@@ -121,14 +118,14 @@ func (s *snapshot) Done(err error) (shrunk int, clean bool) {
 	s.c.idledFor.Store(s.idledFor)
 	if !s.Idle {
 		s.c.recorded.Store(s.Info.Timeline)
-		s.c.read.Memtable.Correct(func(now state.Covers) state.Covers {
+		s.c.read.Memtable.Correct(func(now engine.Covers) engine.Covers {
 			if now.EndedList == s.Info.EndedList { // no other list has ended since the snapshot was taken
 				now.EndedList = nil
 			}
 			return now
 		})
 	}
-	shrunk, clean = s.c.read.Memtable.Committed(s.Snapshot)
+	shrunk, clean = s.c.read.Memtable.Committed(s.MemtableSnapshot)
 	return shrunk, clean && !s.c.cursors.Dirty()
 }
 

@@ -8,7 +8,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/store/internal/state"
+	"github.com/larder-dev/larder/store/internal/engine"
 )
 
 // Compression says how the objects of a collection are compressed in the file. It may change at each opening: stored
@@ -44,7 +44,7 @@ func (c *Collection) loadDictionary(ctx context.Context) error {
 		return nil
 	}
 	err := c.read.View(ctx, func(b *bolt.Bucket) error {
-		st, err := state.Get(b, c.read.Name)
+		st, err := engine.GetState(b, c.read.Name)
 		if err != nil || st.Dictionary == 0 {
 			return err
 		}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/consumer"
-	"github.com/larder-dev/larder/store/internal/write"
+	"github.com/larder-dev/larder/store/internal/engine"
 )
 
 // maxCursorName is the maximum length of a cursor's name, in bytes.
@@ -45,7 +45,7 @@ func (c *Collection) openCursor(ctx context.Context, name string) error {
 		return err
 	}
 	var first consumer.Position
-	err = c.writeLocked(ctx, func(w *write.Writer) (err error) {
+	err = c.writeLocked(ctx, func(w *engine.Writer) (err error) {
 		first, err = w.Log.Register(name)
 		return err
 	})
@@ -119,7 +119,7 @@ func (c *Collection) forgetCursor(ctx context.Context, name string) error {
 	case !known:
 		return consumer.ErrNone
 	}
-	err = c.writeLockedFor(ctx, forgetting, func(w *write.Writer) error { return w.Log.Forget(name) })
+	err = c.writeLockedFor(ctx, forgetting, func(w *engine.Writer) error { return w.Log.Forget(name) })
 	if err != nil {
 		c.cursors.CloseOne(name)
 		return err

@@ -8,7 +8,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/boltfile"
-	"github.com/larder-dev/larder/store/internal/state"
+	"github.com/larder-dev/larder/store/internal/engine"
 )
 
 // Describe stores a description of a collection's resource: its names and the columns that kubectl prints. Fields that
@@ -21,7 +21,7 @@ func (s *Store) Describe(ctx context.Context, id entry.Identity, r entry.Resourc
 	}
 	name, known := id.ID(), false
 	err = s.file.View(ctx, func(tx *bolt.Tx) error {
-		_, st, err := state.Find(tx, name)
+		_, st, err := engine.FindCollection(tx, name)
 		known = reflect.DeepEqual(st.Info.Resource, st.Info.Resource.With(r))
 		return err
 	})
@@ -29,7 +29,7 @@ func (s *Store) Describe(ctx context.Context, id entry.Identity, r entry.Resourc
 		return err
 	}
 	return s.file.Update(ctx, boltfile.Work{What: "the description of " + id.String()}, func(tx *bolt.Tx) error {
-		return state.Update(tx, name, func(_ *bolt.Bucket, st *state.State) error {
+		return engine.UpdateState(tx, name, func(_ *bolt.Bucket, st *engine.CollectionState) error {
 			st.Info.Resource = st.Info.Resource.With(r)
 			return nil
 		})

@@ -9,8 +9,8 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/boltfile"
+	"github.com/larder-dev/larder/store/internal/engine"
 	"github.com/larder-dev/larder/store/internal/format"
-	"github.com/larder-dev/larder/store/internal/state"
 )
 
 // dropAtOnce is the maximum number of objects and tombstones in a collection that one transaction removes. bbolt reads
@@ -77,7 +77,7 @@ func (s *Store) unlink(ctx context.Context, name string) (left bool, err error) 
 	}
 	defer s.open.Release(name)
 	err = s.file.Update(ctx, boltfile.Dropping, func(tx *bolt.Tx) error {
-		_, st, err := state.Find(tx, name)
+		_, st, err := engine.FindCollection(tx, name)
 		if err != nil && !isDamaged(err) {
 			return err
 		}

@@ -5,8 +5,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/boltfile"
-	"github.com/larder-dev/larder/store/internal/index"
-	"github.com/larder-dev/larder/store/internal/intake"
+	"github.com/larder-dev/larder/store/internal/engine"
 )
 
 // Errors of opening a file.
@@ -45,11 +44,11 @@ var (
 	// ErrSlowDisk says that a write has not returned for ten seconds. Changes are only in memory until it does.
 	ErrSlowDisk = boltfile.ErrSlowDisk
 	// ErrNoIndex says that there is no index of that name.
-	ErrNoIndex = index.ErrNoIndex
+	ErrNoIndex = engine.ErrNoIndex
 	// ErrReplaceLost says that Rebuild has lost objects of the collection during a Replacement, which must be aborted.
-	ErrReplaceLost = intake.ErrReplaceLost
+	ErrReplaceLost = engine.ErrReplaceLost
 	// ErrReplacing says that a Replacement of the collection is open, so that other writes are refused.
-	ErrReplacing = intake.ErrReplacing
+	ErrReplacing = engine.ErrReplacing
 )
 
 func isDamaged(err error) bool { return errors.Is(err, entry.ErrDamaged) }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/history"
-	"github.com/larder-dev/larder/store/internal/read"
+	"github.com/larder-dev/larder/store/internal/engine"
 )
 
 // History returns the latest changes of the collection, in memory; nil if CollectionOptions.History is 0.
@@ -80,7 +80,7 @@ type PageOptions struct {
 	Memory *[]byte
 }
 
-func (o PageOptions) query() read.PageQuery { return read.PageQuery(o) }
+func (o PageOptions) query() engine.PageQuery { return engine.PageQuery(o) }
 
 // Page reads a page of entries, committed or not. The caller owns the entries. An entry that cannot be read ends the
 // page: the error is an entry.RecordError, and the page has the entries before it.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/boltfile"
-	"github.com/larder-dev/larder/store/internal/intake"
+	"github.com/larder-dev/larder/store/internal/engine"
 )
 
 // Import makes a store from records, for example of Store.Records or a snapshot file. For each collection call Begin,
@@ -27,7 +27,7 @@ type Import struct {
 	file        *boltfile.NewFile
 	store       *Store
 	c           *Collection         // c is the current collection; nil before Begin and after End
-	list        *intake.Replacement // list receives the records of the current collection
+	list        *engine.Replacement // list receives the records of the current collection
 	what        ImportCollection
 	last        string // last is the key of the last added record
 	page        []entry.Entry

@@ -10,8 +10,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/printable"
-	"github.com/larder-dev/larder/store/internal/intake"
-	"github.com/larder-dev/larder/store/internal/state"
+	"github.com/larder-dev/larder/store/internal/engine"
 )
 
 // importBytes is the approximate size of a transaction.
@@ -41,7 +40,7 @@ func (i *Import) Begin(ctx context.Context, what ImportCollection) error {
 
 func (i *Import) begin(ctx context.Context, id entry.Identity, what ImportCollection) error {
 	err := i.store.file.View(ctx, func(tx *bolt.Tx) error {
-		if _, err := state.Bucket(tx, id.ID()); err == nil {
+		if _, err := engine.CollectionBucket(tx, id.ID()); err == nil {
 			return errors.New("the store already has it; a collection can be imported only once")
 		}
 		return nil
@@ -58,7 +57,7 @@ func (i *Import) begin(ctx context.Context, id entry.Identity, what ImportCollec
 	}
 	what.Identity = id
 	i.c, i.what, i.last = c, what, ""
-	i.list, err = c.in.Begin(ctx, intake.ReplaceOptions{Attributes: what.Attributes})
+	i.list, err = c.in.Begin(ctx, engine.ReplaceOptions{Attributes: what.Attributes})
 	return err
 }
 

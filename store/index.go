@@ -11,14 +11,10 @@ import (
 
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/store/internal/boltfile"
-	"github.com/larder-dev/larder/store/internal/index"
-	"github.com/larder-dev/larder/store/internal/memtable"
-	"github.com/larder-dev/larder/store/internal/read"
-	"github.com/larder-dev/larder/store/internal/state"
-	"github.com/larder-dev/larder/store/internal/write"
+	"github.com/larder-dev/larder/store/internal/engine"
 )
 
-func (c *Collection) putSet(set *index.Set) {
+func (c *Collection) putSet(set *engine.IndexSet) {
 	c.in.Set.Store(set)
 	c.builder.Wake()
 }
@@ -39,24 +35,24 @@ func versionsWith(c codec.Codec, versions map[string]string) map[string]string {
 }
 
 // claimLocked makes set the collection's index functions, and prepares the indexes in the file. The caller holds mu.
-func (c *Collection) claimLocked(ctx context.Context, set *index.Set) error {
+func (c *Collection) claimLocked(ctx context.Context, set *engine.IndexSet) error {
 	var ready []string
 	needed := false
 	err := c.read.View(ctx, func(b *bolt.Bucket) error {
-		have, err := state.Get(b, c.read.Name)
+		have, err := engine.GetState(b, c.read.Name)
 		if err != nil {
 			return err
 		}
-		want, err := state.Get(b, c.read.Name)
+		want, err := engine.GetState(b, c.read.Name)
 		ready = c.claim(&want, set)
 		needed = !reflect.DeepEqual(have, want)
 		return err
 	})
 	if err == nil && needed && !c.readOnly {
 		err = c.update(ctx, func(tx *bolt.Tx) error {
-			return state.Update(tx, c.read.Name, func(b *bolt.Bucket, st *state.State) error {
+			return engine.UpdateState(tx, c.read.Name, func(b *bolt.Bucket, st *engine.CollectionState) error {
 				ready = c.claim(st, set)
-				return write.Buckets(b, *st)
+				return engine.CreateBuckets(b, *st)
 			})
 		})
 	}
@@ -69,7 +65,7 @@ func (c *Collection) claimLocked(ctx context.Context, set *index.Set) error {
 
 // claim changes st, the stored state of the collection, for this process: the states of the indexes for the functions
 // in set, the names of the resource, and whether records are sealed. It returns the names of the ready indexes.
-func (c *Collection) claim(st *state.State, set *index.Set) (ready []string) {
+func (c *Collection) claim(st *engine.CollectionState, set *engine.IndexSet) (ready []string) {
 	st.Info.Resource = st.Info.Resource.With(c.resource)
 	if !c.readOnly {
 		c.markSealed(st)
@@ -77,7 +73,7 @@ func (c *Collection) claim(st *state.State, set *index.Set) (ready []string) {
 	return set.Claim(st.Indexes, st.Objects == 0 && !c.readOnly)
 }
 
-// indexReader looks up objects in indexes: in the file (index.Reader), or in memory (read.Residents).
+// indexReader looks up objects in indexes: in the file (engine.IndexReader), or in memory (engine.ResidentReader).
 type indexReader interface {
 	ByIndex(ctx context.Context, index string, values ...string) ([]runtime.Object, error)
 	IndexKeys(ctx context.Context, index, value string) ([]string, error)
@@ -99,7 +95,7 @@ func (c *Collection) awaitIndex(ctx context.Context, name string) (indexReader, 
 			return c.residents(r), nil
 		}
 		if set.Ready(name) {
-			return index.Reader(c.lookUp), nil
+			return engine.IndexReader(c.lookUp), nil
 		}
 		c.BuildIndexes()
 		if waits {
@@ -141,8 +137,8 @@ func (c *Collection) awaitChange(ctx context.Context, name string, changed, load
 }
 
 // lookUp calls fn in a read transaction with the ready index want.Index and the memtable's matching writes.
-func (c *Collection) lookUp(ctx context.Context, want memtable.Lookup, fn func(index.View) error) error {
-	return c.read.ViewMerged(ctx, &want, func(b *bolt.Bucket, over *read.Captured) error {
+func (c *Collection) lookUp(ctx context.Context, want engine.Lookup, fn func(engine.IndexView) error) error {
+	return c.read.ViewMerged(ctx, &want, func(b *bolt.Bucket, over *engine.Captured) error {
 		v, err := c.read.IndexView(b, want.Index, c.read.Coder.Sealing(), over)
 		if err != nil {
 			return err

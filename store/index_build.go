@@ -10,9 +10,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/store/internal/index"
-	"github.com/larder-dev/larder/store/internal/resident"
-	"github.com/larder-dev/larder/store/internal/write"
+	"github.com/larder-dev/larder/store/internal/engine"
 )
 
 // BuildIndexes begins to build the indexes that are not ready, all in one pass in the background. Only look-ups in
@@ -97,10 +95,10 @@ func (c *Collection) addIndexers(ctx context.Context, indexers cache.Indexers, v
 }
 
 // claimAdded makes set, which includes added, the collection's index functions, in memory and in the file.
-func (c *Collection) claimAdded(ctx context.Context, set, added *index.Set) error {
+func (c *Collection) claimAdded(ctx context.Context, set, added *engine.IndexSet) error {
 	for done := false; !done; { // repeat if objects were loaded into memory while terms were computed
 		r := c.resident.Load()
-		var terms resident.MoreTerms
+		var terms engine.MoreTerms
 		if r != nil {
 			terms = r.MoreTerms(added.WorkingTerms)
 		}
@@ -123,7 +121,7 @@ func (c *Collection) claimAdded(ctx context.Context, set, added *index.Set) erro
 
 // swapSet makes set the index functions for the next writes, and adds the terms of the new functions to r, the objects
 // in memory. It returns false if an object lacks terms, or if r is no longer the collection's resident table.
-func (c *Collection) swapSet(set *index.Set, names []string, r *resident.All, terms resident.MoreTerms) bool {
+func (c *Collection) swapSet(set *engine.IndexSet, names []string, r *engine.Residents, terms engine.MoreTerms) bool {
 	c.in.Front.Lock()
 	defer c.in.Front.Unlock()
 	if c.resident.Load() != r || r != nil && !r.AddTerms(names, terms) {
@@ -138,19 +136,20 @@ func (c *Collection) buildAdded(ctx context.Context, names []string) error {
 	if len(unready) == 0 {
 		return nil
 	}
-	return index.Build(ctx, indexedRecords{c}, unready, c.store.logger().WithValues("collection", c.id.String()))
+	return engine.BuildIndexes(ctx, indexedRecords{c}, unready, c.store.logger().WithValues("collection", c.id.String()))
 }
 
 // dropIndexesLocked removes index functions that could not be added. The next commit marks their indexes in the file as
 // idle. The caller holds mu.
 func (c *Collection) dropIndexesLocked(names []string) { c.putSet(c.in.Set.Load().Without(names)) }
 
-// indexedRecords implements index.Records, through which an index.Builder reads and rewrites a collection's records.
+// indexedRecords implements engine.IndexedRecords, through which an engine.IndexBuilder reads and rewrites a
+// collection's records.
 type indexedRecords struct{ c *Collection }
 
-var _ index.Records = indexedRecords{}
+var _ engine.IndexedRecords = indexedRecords{}
 
-func (r indexedRecords) Set() *index.Set { return r.c.in.Set.Load() }
+func (r indexedRecords) Set() *engine.IndexSet { return r.c.in.Set.Load() }
 
 // Final reports whether a retry of the build is useless: only a rebuild of the file or another process can help.
 func (r indexedRecords) Final(err error) bool {
@@ -158,16 +157,16 @@ func (r indexedRecords) Final(err error) bool {
 		errors.Is(err, ErrClosed)
 }
 
-func (r indexedRecords) Page(ctx context.Context, after string) (page []index.Record, more bool, err error) {
+func (r indexedRecords) Page(ctx context.Context, after string) (page []engine.IndexedRecord, more bool, err error) {
 	return r.c.read.IndexPage(ctx, after)
 }
 
-func (r indexedRecords) Update(ctx context.Context, names []string, records []index.Record) error {
+func (r indexedRecords) Update(ctx context.Context, names []string, records []engine.IndexedRecord) error {
 	if err := r.c.lockWrites(ctx); err != nil {
 		return err
 	}
 	defer r.c.mu.Unlock()
-	return r.c.writeLocked(ctx, func(w *write.Writer) error {
+	return r.c.writeLocked(ctx, func(w *engine.Writer) error {
 		for _, record := range records {
 			if err := w.Reindex(record, names); err != nil {
 				return err
@@ -182,7 +181,7 @@ func (r indexedRecords) SetReady(ctx context.Context, names []string) error {
 		return err
 	}
 	defer r.c.mu.Unlock()
-	err := r.c.writeLocked(ctx, func(w *write.Writer) error {
+	err := r.c.writeLocked(ctx, func(w *engine.Writer) error {
 		w.Indexes.Ready(names)
 		return nil
 	})

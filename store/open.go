@@ -12,7 +12,7 @@ import (
 	"github.com/larder-dev/larder/internal/limiter"
 	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/check"
-	"github.com/larder-dev/larder/store/internal/commit"
+	"github.com/larder-dev/larder/store/internal/engine"
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
@@ -53,7 +53,7 @@ func OpenContext(ctx context.Context, path string, o Options) (*Store, error) {
 // newStore returns a Store whose file is not open yet.
 func newStore(path string, o Options) *Store {
 	s := &Store{o: o, limiter: limiter.New(), ending: newEnding(), live: newLiveSet()}
-	s.commits = commit.NewLoop(commit.Options{
+	s.commits = engine.NewCommitLoop(engine.CommitOptions{
 		Interval: o.commitInterval(), Enough: s.commitBytes, Limit: dirtyLimitOf(o.Hooks),
 	})
 	of := boltfile.Options{

@@ -10,10 +10,8 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/copier"
+	"github.com/larder-dev/larder/store/internal/engine"
 	"github.com/larder-dev/larder/store/internal/format"
-	"github.com/larder-dev/larder/store/internal/intake"
-	"github.com/larder-dev/larder/store/internal/state"
-	"github.com/larder-dev/larder/store/internal/write"
 )
 
 // MustRelistDamaged is Info.MustRelist of a collection that has lost objects by damage, until it is listed.
@@ -106,7 +104,7 @@ func (c *Collection) recount(ctx context.Context) error {
 		return nil
 	}
 	return c.read.View(ctx, func(b *bolt.Bucket) error {
-		st, err := state.Get(b, c.read.Name)
+		st, err := engine.GetState(b, c.read.Name)
 		if err != nil {
 			return err
 		}
@@ -119,13 +117,13 @@ func (c *Collection) recount(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			intake.Take(&st.Info, x, old.Found)
+			engine.CountWrite(&st.Info, x, old.Found)
 		}
 		before.Objects, before.Newest = st.Objects, st.Newest
 		if st.MustRelist != "" {
 			before.MustRelist = st.MustRelist
 		}
-		c.read.Memtable.Correct(func(now state.Covers) state.Covers {
+		c.read.Memtable.Correct(func(now engine.Covers) engine.Covers {
 			now.Info = before.Info
 			return now
 		})
@@ -141,7 +139,7 @@ func (s *Store) revive(c *copier.Copier) error {
 			return err
 		}
 		err = c.Write(func(tx *bolt.Tx) error {
-			if _, err := state.Bucket(tx, live.read.Name); errors.Is(err, ErrNoCollection) && c.Lost[live.read.Name] == nil {
+			if _, err := engine.CollectionBucket(tx, live.read.Name); errors.Is(err, ErrNoCollection) && c.Lost[live.read.Name] == nil {
 				c.Lost[live.read.Name], c.Behind[live.read.Name] = entry.ErrDamaged, true
 			}
 			return live.revive(tx, c.Behind[live.read.Name])
@@ -156,9 +154,9 @@ func (c *Collection) revive(tx *bolt.Tx, lost bool) error {
 	if err := c.create(tx); err != nil {
 		return err
 	}
-	return state.Update(tx, c.read.Name, func(b *bolt.Bucket, st *state.State) error {
+	return engine.UpdateState(tx, c.read.Name, func(b *bolt.Bucket, st *engine.CollectionState) error {
 		c.claim(st, c.in.Set.Load())
-		if err := write.Buckets(b, *st); err != nil {
+		if err := engine.CreateBuckets(b, *st); err != nil {
 			return err
 		}
 		return c.cursors.Revive(b, c.read.Name, &st.Log, lost)

@@ -5,23 +5,22 @@ import (
 	"errors"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/store/internal/read"
-	"github.com/larder-dev/larder/store/internal/resident"
+	"github.com/larder-dev/larder/store/internal/engine"
 )
 
 // inMemory returns the objects in memory, or nil if reads must use the file. After Store.Close these reads fail.
-func (c *Collection) inMemory() *resident.All {
+func (c *Collection) inMemory() *engine.Residents {
 	if a := c.resident.Load(); a.IsOpen() && !c.isClosed() {
 		return a
 	}
 	return nil
 }
 
-func (c *Collection) residents(a *resident.All) read.Residents {
+func (c *Collection) residents(a *engine.Residents) engine.ResidentReader {
 	if a == nil {
-		return read.Residents{}
+		return engine.ResidentReader{}
 	}
-	return read.Residents{Table: a.Table, Set: &c.in.Set, CustomKeys: c.read.CustomKeys}
+	return engine.ResidentReader{Table: a.ResidentTable, Set: &c.in.Set, CustomKeys: c.read.CustomKeys}
 }
 
 // startLoading reads all objects into memory anew: when the collection is opened, when a rebuild may have lost objects,
@@ -29,10 +28,10 @@ func (c *Collection) residents(a *resident.All) read.Residents {
 func (c *Collection) startLoading() { c.loadInBackground(c.beginLoading()) }
 
 // beginLoading makes a resident table of the writes in the memtable. Reads use the file until the table is opened.
-func (c *Collection) beginLoading() *resident.All {
+func (c *Collection) beginLoading() *engine.Residents {
 	c.in.Front.Lock()
 	defer c.in.Front.Unlock()
-	a := resident.NewAll()
+	a := engine.NewResidents()
 	if old := c.resident.Swap(a); old != nil {
 		old.Replace()
 	}
@@ -40,7 +39,7 @@ func (c *Collection) beginLoading() *resident.All {
 	return a
 }
 
-func (c *Collection) loadInBackground(a *resident.All) {
+func (c *Collection) loadInBackground(a *engine.Residents) {
 	c.workers.Start("read the objects of "+c.id.String(), func(ctx context.Context) {
 		err := ctx.Err()
 		if err == nil {
@@ -64,7 +63,7 @@ func (c *Collection) loadInBackground(a *resident.All) {
 
 // openResident makes reads use the table a, unless a newer table has replaced a. It fails if a does not have as many
 // objects as the collection.
-func (c *Collection) openResident(ctx context.Context, a *resident.All) error {
+func (c *Collection) openResident(ctx context.Context, a *engine.Residents) error {
 	if !c.mu.TryLock() {
 		a.Read()
 		if err := c.lockWrites(ctx); err != nil {

@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/store/internal/state"
+	"github.com/larder-dev/larder/store/internal/engine"
 )
 
 // CurrentKey returns the id of the provider's current key, under which Rekey seals; empty without Options.Encryption.
@@ -22,7 +22,7 @@ func (s *Store) Sealed(info entry.Info) bool {
 }
 
 // beginSealing decides whether new records are sealed. It fails if they must be and the store has no keys.
-func (c *Collection) beginSealing(st state.State, must bool) error {
+func (c *Collection) beginSealing(st engine.CollectionState, must bool) error {
 	err := c.read.Coder.Begin(st.Sealed, must, c.store.Seals(c.id.GroupResource()))
 	if c.read.Coder.Sealing() {
 		c.compressor.Seal()
@@ -31,7 +31,7 @@ func (c *Collection) beginSealing(st state.State, must bool) error {
 }
 
 // markSealed sets Sealed in the state if new records are sealed, and PlainText if the collection has older records.
-func (c *Collection) markSealed(st *state.State) {
+func (c *Collection) markSealed(st *engine.CollectionState) {
 	if !c.read.Coder.Sealing() || st.Sealed {
 		return
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/larder-dev/larder/internal/limiter"
 	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/check"
-	"github.com/larder-dev/larder/store/internal/claims"
-	"github.com/larder-dev/larder/store/internal/commit"
+	"github.com/larder-dev/larder/store/internal/engine"
+
 	"github.com/larder-dev/larder/store/internal/keyring"
 	"github.com/larder-dev/larder/store/seal"
 )
@@ -138,12 +138,12 @@ type CollectionOptions struct {
 // Store is one file of collections.
 type Store struct {
 	// open has the names of the open collections, and live the collections.
-	open claims.Set
+	open engine.Claims
 	live liveSet
 
 	o           Options
 	file        *boltfile.File // file runs all transactions, by View and Update
-	commits     *commit.Loop
+	commits     *engine.CommitLoop
 	limiter     *limiter.Limiter
 	ending      ending
 	keys        keyring.Ring

@@ -9,10 +9,8 @@ import (
 
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/store/internal/index"
-	"github.com/larder-dev/larder/store/internal/memtable"
-	"github.com/larder-dev/larder/store/internal/read"
-	"github.com/larder-dev/larder/store/internal/state"
+	"github.com/larder-dev/larder/store/internal/engine"
+
 	"github.com/larder-dev/larder/store/query"
 )
 
@@ -20,7 +18,7 @@ import (
 // functions, but uses the indexes that are ready in the file. Each method reads one consistent state. If the collection
 // is sealed and the store has no keys, methods that need an object or an index fail with seal.ErrSealed.
 type View struct {
-	read  read.Reader
+	read  engine.Reader
 	store *Store
 	id    entry.Identity
 }
@@ -94,12 +92,12 @@ func (v *View) IndexValues(ctx context.Context, index string) ([]string, error) 
 	return v.indexes().IndexValues(ctx, index)
 }
 
-func (v *View) indexes() index.Reader { return v.lookUp }
+func (v *View) indexes() engine.IndexReader { return v.lookUp }
 
 // lookUp calls fn with the index, or fails with ErrNoIndex if the index is not ready in that transaction.
-func (v *View) lookUp(ctx context.Context, want memtable.Lookup, fn func(index.View) error) error {
+func (v *View) lookUp(ctx context.Context, want engine.Lookup, fn func(engine.IndexView) error) error {
 	return v.read.View(ctx, func(b *bolt.Bucket) error {
-		st, err := state.Get(b, v.read.Name)
+		st, err := engine.GetState(b, v.read.Name)
 		if err != nil {
 			return err
 		}
@@ -109,7 +107,7 @@ func (v *View) lookUp(ctx context.Context, want memtable.Lookup, fn func(index.V
 		if st.Sealed && v.read.Coder.Locked() {
 			return fmt.Errorf("index %q of %s: %w", want.Index, v.id, v.store.keys.ErrSealed())
 		}
-		i, err := v.read.IndexView(b, want.Index, st.Sealed, &read.Captured{})
+		i, err := v.read.IndexView(b, want.Index, st.Sealed, &engine.Captured{})
 		if err != nil {
 			return err
 		}

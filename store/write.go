@@ -9,8 +9,7 @@ import (
 
 	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/changelog"
-	"github.com/larder-dev/larder/store/internal/read"
-	"github.com/larder-dev/larder/store/internal/write"
+	"github.com/larder-dev/larder/store/internal/engine"
 )
 
 // lockWrites locks mu, and fails if ctx ends first: a goroutine that waits for the disk may hold mu for long. Lock
@@ -22,8 +21,8 @@ func (c *Collection) lockWrites(ctx context.Context) error {
 	return nil
 }
 
-func (c *Collection) target() write.Target {
-	return write.Target{
+func (c *Collection) target() engine.WriterTarget {
+	return engine.WriterTarget{
 		Read: &c.read, Compressor: c.compressor, Cursors: &c.cursors, Tombstones: c.tombstones, Now: c.store.file.Times,
 		Watched: c.in.History != nil, Recorded: c.recorded.Load(),
 	}
@@ -37,12 +36,12 @@ func (c *Collection) writing() boltfile.Work {
 	return boltfile.Work{What: "a write of " + c.id.String()}
 }
 
-func (c *Collection) writeLocked(ctx context.Context, fn func(w *write.Writer) error) error {
+func (c *Collection) writeLocked(ctx context.Context, fn func(w *engine.Writer) error) error {
 	return c.writeLockedFor(ctx, c.writing(), fn)
 }
 
 // writeLockedFor runs fn in a write transaction. Errors of other waiting writers contain what. The caller holds mu.
-func (c *Collection) writeLockedFor(ctx context.Context, what boltfile.Work, fn func(w *write.Writer) error) error {
+func (c *Collection) writeLockedFor(ctx context.Context, what boltfile.Work, fn func(w *engine.Writer) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -51,7 +50,7 @@ func (c *Collection) writeLockedFor(ctx context.Context, what boltfile.Work, fn 
 	}
 	var cursors *changelog.Snapshot
 	return c.store.file.UpdateThen(ctx, what, func(tx *bolt.Tx) error {
-		w, err := write.Begin(tx, c.target())
+		w, err := engine.BeginWriter(tx, c.target())
 		if err != nil {
 			return err
 		}
@@ -68,7 +67,7 @@ func (c *Collection) writeLockedFor(ctx context.Context, what boltfile.Work, fn 
 }
 
 // storedObject returns the object of a record: from memory if UID and resourceVersion are equal, and decoded otherwise.
-func (c *Collection) storedObject(key string, s read.Stored) (runtime.Object, error) {
+func (c *Collection) storedObject(key string, s engine.StoredRecord) (runtime.Object, error) {
 	if r := c.inMemory(); r != nil && s.Found {
 		if now := r.State(key); now != nil && now.UID == s.UID && now.RV == s.RV {
 			return now.Obj, nil

@@ -14,9 +14,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/boltfile"
-	"github.com/larder-dev/larder/store/internal/index"
-	"github.com/larder-dev/larder/store/internal/intake"
-	"github.com/larder-dev/larder/store/internal/read"
+	"github.com/larder-dev/larder/store/internal/engine"
 )
 
 // Indexer is a collection as a cache.Indexer of client-go, with the same results and errors. Objects that are not in
@@ -28,9 +26,9 @@ import (
 // write to a store themselves, not for readers of an informer.
 type Indexer struct {
 	b  Backend
-	in *intake.Intake // the collection's intake, for keys and index functions
+	in *engine.Intake // the collection's intake, for keys and index functions
 	// remaining returns the objects of the collection if all are in memory, also after the store was closed.
-	remaining func() (read.Residents, bool)
+	remaining func() (engine.ResidentReader, bool)
 
 	// before is called before each read; nil if there is nothing to call.
 	before atomic.Pointer[func()]
@@ -58,7 +56,7 @@ type Backend interface {
 
 // New returns the Indexer of a collection with the intake in. remaining returns the objects if all are in memory, also
 // after the store was closed. New is for the packages of the store; other packages call Indexer of the collection.
-func New(b Backend, in *intake.Intake, remaining func() (read.Residents, bool)) *Indexer {
+func New(b Backend, in *engine.Intake, remaining func() (engine.ResidentReader, bool)) *Indexer {
 	return &Indexer{b: b, in: in, remaining: remaining, failed: make(chan struct{})}
 }
 
@@ -120,14 +118,14 @@ func (i *Indexer) fail(method string, err error) {
 
 // rest returns the objects in memory if err says that the store is closed and all objects are there. Otherwise it keeps
 // the error of the method for Err and returns false.
-func (i *Indexer) rest(method string, err error) (read.Residents, bool) {
+func (i *Indexer) rest(method string, err error) (engine.ResidentReader, bool) {
 	if errors.Is(err, boltfile.ErrClosed) {
 		if rest, ok := i.remaining(); ok {
 			return rest, true
 		}
 	}
 	i.fail(method, err)
-	return read.Residents{}, false
+	return engine.ResidentReader{}, false
 }
 
 // key returns the object's key, or a cache.KeyError whose text, unlike in client-go, does not contain the object.
@@ -155,7 +153,7 @@ func (i *Indexer) apply(t entry.OpType, obj any) error {
 	}
 	batch := entry.Batch{Ops: []entry.Op{{Type: t, Object: obj}}}
 	if o, ok := obj.(runtime.Object); ok {
-		if _, rv := intake.IdentityOf(o); entry.ComparableRV(rv) {
+		if _, rv := engine.IdentityOf(o); entry.ComparableRV(rv) {
 			batch.ResourceVersion = rv
 		}
 	}
@@ -228,7 +226,7 @@ func (i *Indexer) Replace(list []any, resourceVersion string) error {
 	if err != nil {
 		return err
 	}
-	r, err := i.in.Begin(ctx, intake.ReplaceOptions{Rewrite: true, Attributes: info.Attributes})
+	r, err := i.in.Begin(ctx, engine.ReplaceOptions{Rewrite: true, Attributes: info.Attributes})
 	if err != nil {
 		return err
 	}
@@ -273,7 +271,7 @@ func (i *Indexer) Index(indexName string, obj any) ([]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	values, err := index.Values(indexName, fn, obj)
+	values, err := engine.IndexValues(indexName, fn, obj)
 	if err != nil {
 		return nil, err
 	}

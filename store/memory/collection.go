@@ -16,18 +16,13 @@ import (
 	"github.com/larder-dev/larder/store"
 	"github.com/larder-dev/larder/store/indexer"
 	"github.com/larder-dev/larder/store/internal/compress"
-	"github.com/larder-dev/larder/store/internal/index"
-	"github.com/larder-dev/larder/store/internal/intake"
-	"github.com/larder-dev/larder/store/internal/memtable"
-	"github.com/larder-dev/larder/store/internal/read"
-	"github.com/larder-dev/larder/store/internal/resident"
-	"github.com/larder-dev/larder/store/internal/state"
+	"github.com/larder-dev/larder/store/internal/engine"
 )
 
 // Collection is a collection that is kept in memory only. It implements store.Interface; make one with New.
 type Collection struct {
-	in intake.Intake
-	read.Residents
+	in engine.Intake
+	engine.ResidentReader
 	mu   sync.RWMutex // held while Table and info change
 	info entry.Info   // the collection's state; guarded by mu
 }
@@ -41,12 +36,12 @@ func New(id entry.Identity, o store.CollectionOptions) (*Collection, error) {
 	if err != nil {
 		return nil, err
 	}
-	set, err := index.NewSet(o.Indexers, o.IndexVersions)
+	set, err := engine.NewIndexSet(o.Indexers, o.IndexVersions)
 	if err != nil {
 		return nil, fmt.Errorf("collection of %s: %w", id, err)
 	}
 	m := &Collection{
-		in: intake.Intake{ID: id, KeyFunc: o.KeyFunc, Limits: intake.Limits{Held: math.MaxInt, Step: math.MaxInt},
+		in: engine.Intake{ID: id, KeyFunc: o.KeyFunc, Limits: engine.ReplaceLimits{Held: math.MaxInt, Step: math.MaxInt},
 			Indexing: patient.New()},
 		info: entry.Info{Identity: id, Resource: o.Resource, NextSeq: 1},
 	}
@@ -54,8 +49,8 @@ func New(id entry.Identity, o store.CollectionOptions) (*Collection, error) {
 		m.in.KeyFunc = cache.DeletionHandlingMetaNamespaceKeyFunc
 	}
 	m.in.Set.Store(set)
-	m.in.Back, m.Residents = back{m}, read.Residents{
-		Table: resident.NewTable(), Set: &m.in.Set, CustomKeys: read.CustomKeys(o.KeyFunc),
+	m.in.Back, m.ResidentReader = back{m}, engine.ResidentReader{
+		Table: engine.NewResidentTable(), Set: &m.in.Set, CustomKeys: engine.CustomKeys(o.KeyFunc),
 	}
 	return m, nil
 }
@@ -97,7 +92,7 @@ func (m *Collection) AddIndexers(ctx context.Context, indexers cache.Indexers, v
 
 // Indexer returns the collection as a cache.Indexer of client-go.
 func (m *Collection) Indexer() *indexer.Indexer {
-	return indexer.New(m, &m.in, func() (read.Residents, bool) { return m.Residents, true })
+	return indexer.New(m, &m.in, func() (engine.ResidentReader, bool) { return m.ResidentReader, true })
 }
 
 // Apply applies the batch; see store.Interface.
@@ -107,7 +102,7 @@ func (m *Collection) Apply(ctx context.Context, b entry.Batch) (entry.Result, er
 
 // BeginReplace begins a list; see store.Interface.
 func (m *Collection) BeginReplace(ctx context.Context, o store.ReplaceOptions) (store.Replacement, error) {
-	r, err := m.in.Begin(ctx, intake.ReplaceOptions(o))
+	r, err := m.in.Begin(ctx, engine.ReplaceOptions(o))
 	if err != nil {
 		return nil, err // not r: a nil *Replacement in the interface would not equal nil
 	}
@@ -117,14 +112,14 @@ func (m *Collection) BeginReplace(ctx context.Context, o store.ReplaceOptions) (
 // Indexers returns the index functions. The map is the caller's.
 func (m *Collection) Indexers() cache.Indexers { return m.in.Indexers() }
 
-// back implements intake.Back, the storage behind the code that receives batches and lists.
+// back implements engine.Back, the storage behind the code that receives batches and lists.
 type back struct{ *Collection }
 
-// Compressor implements intake.Back. It returns nil, since there are no records.
+// Compressor implements engine.Back. It returns nil, since there are no records.
 func (back) Compressor() *compress.Compressor { return nil }
 
-func (m back) Encoder(set *index.Set) intake.Encoder {
-	return intake.Encoder{KeyFunc: m.in.KeyFunc, Set: set}
+func (m back) Encoder(set *engine.IndexSet) engine.Encoder {
+	return engine.Encoder{KeyFunc: m.in.KeyFunc, Set: set}
 }
 
 func (m back) Backpressure(ctx context.Context, _ bool) error { return ctx.Err() }
@@ -132,20 +127,20 @@ func (m back) Backpressure(ctx context.Context, _ bool) error { return ctx.Err()
 func (m back) CheckOpen() error { return nil }
 
 func (m back) BeforeBatch(
-	ctx context.Context, writes []*memtable.Write,
-) (map[string]*intake.Pending, entry.Info, error) {
-	keys := make(map[string]*intake.Pending, len(writes))
+	ctx context.Context, writes []*engine.Write,
+) (map[string]*engine.Pending, entry.Info, error) {
+	keys := make(map[string]*engine.Pending, len(writes))
 	for _, x := range writes {
-		keys[x.Key] = &intake.Pending{}
+		keys[x.Key] = &engine.Pending{}
 		if s := m.Table.State(x.Key); s != nil {
-			keys[x.Key] = &intake.Pending{Found: true, UID: s.UID, RV: s.RV, Obj: s.Obj}
+			keys[x.Key] = &engine.Pending{Found: true, UID: s.UID, RV: s.RV, Obj: s.Obj}
 		}
 	}
 	info, err := m.Info(ctx)
 	return keys, info, err
 }
 
-func (m back) Put(last []*memtable.Write, info entry.Info, _ *state.EndedList, also func()) {
+func (m back) Put(last []*engine.Write, info entry.Info, _ *engine.EndedList, also func()) {
 	also()
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -158,7 +153,7 @@ func (m back) Put(last []*memtable.Write, info entry.Info, _ *state.EndedList, a
 	m.info = info
 }
 
-func (m back) Look(ctx context.Context, fn func(h intake.Held) error) error {
+func (m back) Look(ctx context.Context, fn func(h engine.Held) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -171,14 +166,14 @@ func (m back) Losses() int { return 0 }
 
 func (m back) ListEnded() {}
 
-// held implements intake.Held for a Collection whose lock is held.
+// held implements engine.Held for a Collection whose lock is held.
 type held struct{ m *Collection }
 
 func (h held) Info() (entry.Info, error) { return h.m.info, nil }
 
 func (h held) Has(key string) bool { return h.m.Table.State(key) != nil }
 
-func (h held) Get(key string) (intake.HeldObject, error) {
+func (h held) Get(key string) (engine.HeldObject, error) {
 	if s := h.m.Table.State(key); s != nil {
 		return object{s}, nil
 	}
@@ -186,24 +181,24 @@ func (h held) Get(key string) (intake.HeldObject, error) {
 }
 
 func (h held) After(key string, fn func(key string, size int) bool) error {
-	h.m.Table.Each(key, func(key string, _ *resident.State) bool { return fn(key, len(key)) })
+	h.m.Table.Each(key, func(key string, _ *engine.ResidentObject) bool { return fn(key, len(key)) })
 	return nil
 }
 
-type object struct{ *resident.State }
+type object struct{ *engine.ResidentObject }
 
 func (o object) Version() (uid, rv string) { return o.UID, o.RV }
 
 func (o object) Object() (runtime.Object, error) { return o.Obj, nil }
 
 // SameBody compares the decoded objects.
-func (o object) SameBody(x *memtable.Write) (bool, error) {
-	return intake.SemanticallyEqual(o.Obj, x.Obj), nil
+func (o object) SameBody(x *engine.Write) (bool, error) {
+	return engine.SemanticallyEqual(o.Obj, x.Obj), nil
 }
 
-func (o object) SameTerms(_ *index.Set, x *memtable.Write) (bool, error) {
+func (o object) SameTerms(_ *engine.IndexSet, x *engine.Write) (bool, error) {
 	return maps.EqualFunc(o.Terms, x.Terms, slices.Equal), nil
 }
 
-// InForm implements intake.HeldObject. It returns true, since there are no records that could have another form.
-func (o object) InForm(*memtable.Write) bool { return true }
+// InForm implements engine.HeldObject. It returns true, since there are no records that could have another form.
+func (o object) InForm(*engine.Write) bool { return true }

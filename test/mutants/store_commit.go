@@ -4,7 +4,7 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/commit-newest-rv",
 		breaks: "The resourceVersion in the file covers the objects of the same commit, not those that came since.",
-		file:   "store/internal/write/commit.go",
+		file:   "store/internal/engine/commit.go",
 		old: `		w.cover(snap.Info, losses)
 `,
 		new: `		at := snap.Info
@@ -19,7 +19,7 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/commit-no-rv",
 		breaks: "A commit writes the resourceVersion that covers its objects.",
-		file:   "store/internal/state/state.go",
+		file:   "store/internal/engine/state.go",
 		dir:    "store",
 		old: `	st.ResourceVersion, st.LastContact, st.Newest = info.ResourceVersion, info.LastContact, info.Newest
 `,
@@ -31,12 +31,12 @@ var storeCommitMutants = []mutant{
 		name:   "store/commit-rv-first",
 		breaks: "Objects and the resourceVersion that covers them commit in one transaction, not the latter before.",
 		file:   "store/commits.go",
-		old: `func (s *snapshot) Prepare() { write.Compress(s.c.compressor, s.Writes(false)) }
+		old: `func (s *snapshot) Prepare() { engine.CompressPayloads(s.c.compressor, s.Writes(false)) }
 `,
 		new: `func (s *snapshot) Prepare() {
-	write.Compress(s.c.compressor, s.Writes(false))
+	engine.CompressPayloads(s.c.compressor, s.Writes(false))
 	_ = s.c.store.file.Update(context.Background(), trimming, func(tx *bolt.Tx) error {
-		return state.Update(tx, s.c.read.Name, func(_ *bolt.Bucket, st *state.State) error {
+		return engine.UpdateState(tx, s.c.read.Name, func(_ *bolt.Bucket, st *engine.CollectionState) error {
 			st.Follow(s.Info.Info)
 			return nil
 		})
@@ -49,14 +49,14 @@ var storeCommitMutants = []mutant{
 		name:   "store/commit-objects-first",
 		breaks: "Objects and the resourceVersion that covers them commit in one transaction, not the former before.",
 		file:   "store/commits.go",
-		old: `func (s *snapshot) Prepare() { write.Compress(s.c.compressor, s.Writes(false)) }
+		old: `func (s *snapshot) Prepare() { engine.CompressPayloads(s.c.compressor, s.Writes(false)) }
 `,
 		new: `func (s *snapshot) Prepare() {
-	write.Compress(s.c.compressor, s.Writes(false))
+	engine.CompressPayloads(s.c.compressor, s.Writes(false))
 	only := *s.Snapshot
 	only.Idle = true
 	_ = s.c.store.file.Update(context.Background(), trimming, func(tx *bolt.Tx) error {
-		w, err := write.Begin(tx, s.c.target())
+		w, err := engine.BeginWriter(tx, s.c.target())
 		if err == nil {
 			_, err = w.Commit(&only, s.c.Losses())
 		}
@@ -69,7 +69,7 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/bookmark-not-stored",
 		breaks: "A bookmark advances the stored resourceVersion.",
-		file:   "store/internal/memtable/table.go",
+		file:   "store/internal/engine/memtable_table.go",
 		old: `	o.info, o.dirty = update(o.info, o.dirty), true
 `,
 		new: `	if now := update(o.info, o.dirty); len(last) > 0 {
@@ -106,7 +106,7 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/commit-forgets-later-batches",
 		breaks: "Batches that arrive during a commit are committed by the next one.",
-		file:   "store/internal/memtable/table.go",
+		file:   "store/internal/engine/memtable_table.go",
 		old: `	if o.batches == s.batches {
 `,
 		new: `	if o.batches >= s.batches {
@@ -117,7 +117,7 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/commit-half",
 		breaks: "A commit writes all that was pending when it began.",
-		file:   "store/internal/write/commit.go",
+		file:   "store/internal/engine/commit.go",
 		old: `	for _, x := range snap.Writes(w.Log.Kept()) { // Writes are in the order of their sequence numbers.
 `,
 		new: `	for n, x := range snap.Writes(w.Log.Kept()) { // Writes are in the order of their sequence numbers.
@@ -131,7 +131,7 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/last-contact-lost",
 		breaks: "A batch's last contact is stored with it.",
-		file:   "store/internal/intake/info.go",
+		file:   "store/internal/engine/info.go",
 		dir:    "store",
 		old: `		i.LastContact = b.LastContact
 `,
@@ -142,7 +142,7 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/failed-commit-not-told",
 		breaks: "CommitErr returns the error of the last commit.",
-		file:   "store/internal/commit/loop.go",
+		file:   "store/internal/engine/commit_loop.go",
 		old: `	before, l.err = l.err, err
 `,
 		new: `	before = l.err
@@ -176,7 +176,7 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/flush-waits-for-ever",
 		breaks: "Flush returns when its context ends, and the commit continues.",
-		file:   "store/internal/commit/loop.go",
+		file:   "store/internal/engine/commit_loop.go",
 		old: `	case err = <-done:
 	case <-ctx.Done():
 		err = fmt.Errorf("%w: %w", l.File.StillWriting(), context.Cause(ctx))
@@ -191,7 +191,7 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/flush-abandoned-is-no-error",
 		breaks: "Flush that is given up returns an error that wraps ErrStillWriting.",
-		file:   "store/internal/commit/loop.go",
+		file:   "store/internal/engine/commit_loop.go",
 		old: `		err = fmt.Errorf("%w: %w", l.File.StillWriting(), context.Cause(ctx))
 `,
 		new: `		err = nil
@@ -232,7 +232,7 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/commit-loses-newer",
 		breaks: "Writes of a batch during a commit stay uncommitted after it.",
-		file:   "store/internal/memtable/table.go",
+		file:   "store/internal/engine/memtable_table.go",
 		old: `		if now, ok := o.tree.Get(x); ok && now == x {
 `,
 		new: `		if now, ok := o.tree.Get(x); ok && now.Key == x.Key {
@@ -243,7 +243,7 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/left-out-not-committed",
 		breaks: "A left-out object is recorded in the same commit as the resourceVersion that covers it.",
-		file:   "store/internal/state/state.go",
+		file:   "store/internal/engine/state.go",
 		dir:    "store",
 		old: `	st.LeftOut, st.LeftOutMore = info.LeftOut, info.LeftOutMore
 `,
@@ -253,7 +253,7 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/rv-of-unencodable-without-record",
 		breaks: "An object that cannot be encoded is recorded as left out with the resourceVersion that passes it.",
-		file:   "store/internal/intake/encode.go",
+		file:   "store/internal/engine/encode.go",
 		dir:    "store",
 		old: `			b.leftOut[l.Key] = l
 			continue
@@ -266,7 +266,7 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/left-out-for-ever",
 		breaks: "An object that was stored or deleted is not left out any more.",
-		file:   "store/internal/intake/leftout.go",
+		file:   "store/internal/engine/leftout.go",
 		dir:    "store",
 		old: `	for _, x := range last {
 		removeLeftOut(i, x.Key)
@@ -279,7 +279,7 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/left-out-overflow-unknown",
 		breaks: "That more objects were left out than are named is recorded.",
-		file:   "store/internal/intake/leftout.go",
+		file:   "store/internal/engine/leftout.go",
 		dir:    "store",
 		old: `		i.LeftOutMore = true
 	case found:
@@ -291,14 +291,14 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/left-out-deletes",
 		breaks: "The stored state of a refused object stays.",
-		file:   "store/internal/intake/encode.go",
+		file:   "store/internal/engine/encode.go",
 		dir:    "store",
 		old: `			b.leftOut[l.Key] = l
 			continue
 `,
 		new: `			b.leftOut[l.Key] = l
 			if l.Key != "" {
-				b.writes = append(b.writes, &memtable.Write{Key: l.Key, Del: true})
+				b.writes = append(b.writes, &Write{Key: l.Key, Del: true})
 			}
 			continue
 `,
@@ -307,7 +307,7 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/left-out-looks-rewound",
 		breaks: "The newest objects do not include an object whose newer state was refused.",
-		file:   "store/internal/intake/leftout.go",
+		file:   "store/internal/engine/leftout.go",
 		dir:    "store",
 		old:    "slices.DeleteFunc(slices.Clone(i.Newest), func(r entry.ObjectRef) bool { return r.Key == l.Key })",
 		new:    "slices.Clone(i.Newest)",
@@ -316,7 +316,7 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/encoded-late",
 		breaks: "A handler's modification of its object does not reach the file.",
-		file:   "store/internal/write/commit.go",
+		file:   "store/internal/engine/commit.go",
 		old: `		old, err := w.get(x.Key)
 		if err == nil && (`,
 		new: `		if x.Obj != nil && x.Payload != nil {
@@ -332,7 +332,7 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/quiet-not-bounded",
 		breaks: "At twice the bound all collections wait.",
-		file:   "store/internal/commit/backpressure.go",
+		file:   "store/internal/engine/commit_backpressure.go",
 		old: `	return bytes >= 2*bound || bytes >= bound && m.Size() >= max(1, bound/live)
 `,
 		new: `	return bytes >= bound && m.Size() >= max(1, bound/live)
@@ -343,7 +343,7 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/contradiction-not-stored",
 		breaks: "An event that contradicts the held state marks the collection for a list in the same commit.",
-		file:   "store/internal/intake/contradiction.go",
+		file:   "store/internal/engine/contradiction.go",
 		dir:    "store",
 		old: `			due = b.IfContradicted
 `,
@@ -354,7 +354,7 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/newest-names-deleted",
 		breaks: "Info.Newest names no object that was deleted.",
-		file:   "store/internal/intake/info.go",
+		file:   "store/internal/engine/info.go",
 		dir:    "store",
 		old: `		i.Newest = DropRef(i.Newest, x.Key)
 		if found {
@@ -366,7 +366,7 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/no-retry",
 		breaks: "A commit that failed is tried again.",
-		file:   "store/internal/commit/loop.go",
+		file:   "store/internal/engine/commit_loop.go",
 		old: `		if err := l.Flush(ctx); err == nil {
 			retry = commitRetry
 		} else {
@@ -386,7 +386,7 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/must-relist-not-committed",
 		breaks: "Why a list is due is stored with the batch that says so.",
-		file:   "store/internal/state/state.go",
+		file:   "store/internal/engine/state.go",
 		dir:    "store",
 		old: `	st.Complete, st.Attributes, st.MustRelist = info.Complete, info.Attributes, info.MustRelist
 `,
@@ -397,10 +397,10 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/info-torn",
 		breaks: "Info is never ahead of the state that other methods read, and never goes back.",
-		file:   "store/internal/memtable/view.go",
-		old: `	return &View[I]{Epoch: o.epoch, Info: o.info, Dirty: o.dirty}
+		file:   "store/internal/engine/memtable_view.go",
+		old: `	return &MemtableView[I]{Epoch: o.epoch, Info: o.info, Dirty: o.dirty}
 `,
-		new: `	return &View[I]{Epoch: o.epoch}
+		new: `	return &MemtableView[I]{Epoch: o.epoch}
 `,
 		test: "TestReadsWhileACommitHangs",
 		dir:  "store",
@@ -408,7 +408,7 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/torn-read",
 		breaks: "A read returns one state: it detects a commit between its reads of memory and file.",
-		file:   "store/internal/read/scan.go",
+		file:   "store/internal/engine/scan.go",
 		dir:    "store",
 		old: `				again = true
 				return nil
@@ -420,7 +420,7 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/clock-of-the-last-open",
 		breaks: "Days on which a program ran that was killed count for deletes that are kept.",
-		file:   "store/internal/commit/loop.go",
+		file:   "store/internal/engine/commit_loop.go",
 		old:    "		return l.File.PutTimes(tx)\n",
 		new:    "		return nil\n",
 		dir:    "store",

@@ -6,7 +6,7 @@ var storeDiskMutants = []mutant{
 	{
 		name:   "store/uid-change-without-tombstone",
 		breaks: "An object that was replaced under its key is reported as deleted: it has a tombstone.",
-		file:   "store/internal/write/writer.go",
+		file:   "store/internal/engine/writer.go",
 		old: `	if old.Found && old.UID != x.UID {
 		if err := w.addTombstone(x.Key, old, nil); err != nil {
 `,
@@ -71,7 +71,7 @@ var storeDiskMutants = []mutant{
 	{
 		name:   "store/tombstone-of-older-state",
 		breaks: "A tombstone has the last state that the DELETED event carried.",
-		file:   "store/internal/write/writer.go",
+		file:   "store/internal/engine/writer.go",
 		old:    `if x != nil && x.UID == old.UID && x.UID != "" && x.Payload != nil {`,
 		new:    `if x != nil && x.UID == old.UID && x.UID != "" && x.Payload == nil {`,
 		test:   "TestCursorReadsTheLastState",
@@ -80,7 +80,7 @@ var storeDiskMutants = []mutant{
 	{
 		name:   "store/changes-of-another-store",
 		breaks: "A sequence number beyond the last change is refused.",
-		file:   "store/internal/read/changes.go",
+		file:   "store/internal/engine/changes.go",
 		old: `		case after < k.Oldest || after > k.Last:
 `,
 		new: `		case after < k.Oldest:
@@ -102,7 +102,7 @@ var storeDiskMutants = []mutant{
 	{
 		name:   "store/equal-object-gets-new-seq",
 		breaks: "An object that a rewriting list finds equal keeps its seq.",
-		file:   "store/internal/write/writer.go",
+		file:   "store/internal/engine/writer.go",
 		old: `	if x.SameObject {
 `,
 		new: `	if x.SameObject && x.Del {
@@ -155,7 +155,7 @@ var storeDiskMutants = []mutant{
 	{
 		name:   "store/feed-page-skips",
 		breaks: "Pages of the changelog follow each other without a gap.",
-		file:   "store/internal/read/changes.go",
+		file:   "store/internal/engine/changes.go",
 		old: `	if p.End = p.state.Log.Last(); p.More {
 `,
 		new: `	if p.End = p.state.Log.Last(); p.More && len(p.found) == 0 {
@@ -187,7 +187,7 @@ var storeDiskMutants = []mutant{
 	{
 		name:   "store/created-of-another-object",
 		breaks: "An object is created when it was first stored, not when another of the same key was.",
-		file:   "store/internal/write/writer.go",
+		file:   "store/internal/engine/writer.go",
 		old: `	if old.Found && old.UID == x.UID {
 		h.Created = old.FirstSeq()
 `,
@@ -240,7 +240,7 @@ var storeDiskMutants = []mutant{
 	{
 		name:   "store/key-in-the-file-late",
 		breaks: "The file has a data key before anything that is sealed with it.",
-		file:   "store/internal/write/writer.go",
+		file:   "store/internal/engine/writer.go",
 		old: `	if err := t.Read.Coder.Ensure(tx); err != nil {
 `,
 		new: `	if st.Objects <= 1000 {

@@ -95,7 +95,7 @@ var storeFileMutants = []mutant{
 	{
 		name:   "store/iterate-one-page",
 		breaks: "Iterate goes through all pages.",
-		file:   "store/internal/read/page.go",
+		file:   "store/internal/engine/page.go",
 		dir:    "store",
 		old: `			if len(records) == PageObjects || size >= PageBytes {
 				more = true
@@ -261,7 +261,7 @@ var storeFileMutants = []mutant{
 	{
 		name:   "store/short-collection-read",
 		breaks: "A collection of which fewer objects are found than it counts is damaged.",
-		file:   "store/internal/read/entries.go",
+		file:   "store/internal/engine/entries.go",
 		old: `	return r.Counted(c.records, st.Objects)
 `,
 		new: `	return r.Counted(st.Objects, st.Objects)

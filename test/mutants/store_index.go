@@ -5,7 +5,7 @@ var storeIndexMutants = []mutant{
 	{
 		name:   "store/index-trusted-without-version",
 		breaks: "The next process trusts a stored index only if its function has the same version.",
-		file:   "store/internal/index/set.go",
+		file:   "store/internal/engine/index_set.go",
 		old: `		same := known && have.Version == want.Version && (want.Version != "" || s.ready[name])
 `,
 		new: `		same := known
@@ -26,7 +26,7 @@ var storeIndexMutants = []mutant{
 	{
 		name:   "store/look-up-waits-for-a-failed-build",
 		breaks: "A look-up says why an index is not built, and does not wait for the next attempt.",
-		file:   "store/internal/index/builder.go",
+		file:   "store/internal/engine/index_builder.go",
 		old: `	b.mu.Unlock()
 	b.Wake()
 }
@@ -42,7 +42,7 @@ var storeIndexMutants = []mutant{
 	{
 		name:   "store/writers-beside-an-added-index",
 		breaks: "Writers wait while an index is added: objects that are written beside would be missing in it.",
-		file:   "store/internal/intake/apply.go",
+		file:   "store/internal/engine/apply.go",
 		old:    `for in.Front.Lock(); in.paused != nil; in.Front.Lock() {`,
 		new:    `for in.Front.Lock(); false; in.Front.Lock() {`,
 		test:   "TestWritersWaitForAnAddedIndex",
@@ -75,7 +75,7 @@ var storeIndexMutants = []mutant{
 	{
 		name:   "store/index-scan-not-verified",
 		breaks: "A scan looks one key past its range, so that an entry moved by damage is noticed.",
-		file:   "store/internal/index/view.go",
+		file:   "store/internal/engine/index_view.go",
 		old: `		s.Next()
 	}
 	return s.Err
@@ -104,7 +104,7 @@ var storeIndexMutants = []mutant{
 	{
 		name:   "store/index-idle-stays-ready",
 		breaks: "An index that a process did not update is rebuilt by the next one.",
-		file:   "store/internal/index/entries.go",
+		file:   "store/internal/engine/index_entries.go",
 		old: `			st.Idle, st.Ready = true, false
 `,
 		new: `			st.Idle = true

@@ -257,7 +257,7 @@ var wireMutants = []mutant{
 	{
 		name:   "store/undecodable-stored",
 		breaks: "An awaited object that cannot be decoded is left out.",
-		file:   "store/internal/intake/encode.go",
+		file:   "store/internal/engine/encode.go",
 		old: `			errs[n] = refuse(entry.LeftOutCodec, err)
 `,
 		new:  ``,
@@ -267,7 +267,7 @@ var wireMutants = []mutant{
 	{
 		name:   "store/undecoded-delete-forgotten",
 		breaks: "A durable handler receives the last state of a deleted object that arrived undecoded.",
-		file:   "store/internal/intake/encode.go",
+		file:   "store/internal/engine/encode.go",
 		old: `	if x.Payload != nil {
 		return nil
 	}
@@ -279,7 +279,7 @@ var wireMutants = []mutant{
 	{
 		name:   "store/undecoded-handed-out",
 		breaks: "Readers get decoded objects.",
-		file:   "store/internal/memtable/write.go",
+		file:   "store/internal/engine/memtable_write.go",
 		old: `	return Decoded(x.Key, x.Left())
 `,
 		new: `	return x.Left(), nil
@@ -358,7 +358,7 @@ var wireMutants = []mutant{
 	{
 		name:   "store/typed-payload",
 		breaks: "Objects that pass through a Go type are listed again for other types.",
-		file:   "store/internal/intake/page.go",
+		file:   "store/internal/engine/intake_page.go",
 		old:    `r.typed = r.typed || it.Typed && (it.needed || r.o.Rewrite)`,
 		new:    `r.typed = false`,
 		test:   "TestTypedPayloads",
@@ -396,7 +396,7 @@ var wireMutants = []mutant{
 	{
 		name:   "store/unreadable-stays",
 		breaks: "A stored state that cannot be decoded is deleted by a list without a decodable one.",
-		file:   "store/internal/intake/page.go",
+		file:   "store/internal/engine/intake_page.go",
 		old: `unreported || it.unreadable {
 `,
 		new: `unreported {

@@ -42,16 +42,16 @@ type kind struct {
 var kinds = []kind{
 	{"types that are one object or its state", maxObjectTypes, objectTypes},
 	{"descriptions of a collection", 1, []string{
-		"entry.Info", "store/internal/format.Info", "store/internal/state.State", "informer.Status", "snapshot.Collection",
+		"entry.Info", "store/internal/format.Info", "store/internal/engine.CollectionState", "informer.Status", "snapshot.Collection",
 		"serve/page.Collection", "internal/source.Collection",
 	}},
 	{"pagers over records", 1, []string{
-		"store/internal/read.Reader.Page", "store/internal/read.Reader.RawPage", "store/internal/read.Reader.PageOfEntries",
-		"store/internal/read.Reader.IndexPage", "store/internal/read.Reader.ChangesSince",
-		"store/internal/read.Reader.CountKeys", "store/internal/read.Residents.Page",
+		"store/internal/engine.Reader.Page", "store/internal/engine.Reader.RawPage", "store/internal/engine.Reader.PageOfEntries",
+		"store/internal/engine.Reader.IndexPage", "store/internal/engine.Reader.ChangesSince",
+		"store/internal/engine.Reader.CountKeys", "store/internal/engine.ResidentReader.Page",
 	}},
 	{"posting lists", 2, []string{
-		"store/internal/resident.posting", "store/internal/memtable.Table", "store/internal/index.Entries",
+		"store/internal/engine.posting", "store/internal/engine.Memtable", "store/internal/engine.IndexEntries",
 	}},
 }
 
@@ -68,13 +68,13 @@ var objectTypes = []string{
 	"store/internal/changelog.Change",
 	"store/internal/format.Header", "store/internal/format.Tombstone", "store/internal/format.Ref",
 	"store/internal/format.LeftOut",
-	"store/internal/index.Record",
-	"store/internal/intake.item", "store/internal/intake.listed", "store/internal/intake.Pending",
-	"store/internal/intake.encoded",
-	"store/internal/memtable.Write",
-	"store/internal/read.Record", "store/internal/read.rawStored", "store/internal/read.Stored", "store/internal/read.Old",
-	"store/internal/read.rawChange",
-	"store/internal/resident.State", "store/internal/resident.row", "store/internal/resident.item",
+	"store/internal/engine.IndexedRecord",
+	"store/internal/engine.item", "store/internal/engine.listed", "store/internal/engine.Pending",
+	"store/internal/engine.encoded",
+	"store/internal/engine.Write",
+	"store/internal/engine.Record", "store/internal/engine.rawStored", "store/internal/engine.StoredRecord", "store/internal/engine.OldRecord",
+	"store/internal/engine.rawChange",
+	"store/internal/engine.ResidentObject", "store/internal/engine.row", "store/internal/engine.residentItem",
 }
 
 // notObjects are types that look like a stored object by their fields, but hold an object as another program describes

@@ -14,8 +14,8 @@ import (
 	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/changelog"
 	"github.com/larder-dev/larder/store/internal/compress"
+	"github.com/larder-dev/larder/store/internal/engine"
 	"github.com/larder-dev/larder/store/internal/format"
-	"github.com/larder-dev/larder/store/internal/index"
 	"github.com/larder-dev/larder/store/internal/keyring"
 )
 
@@ -219,7 +219,7 @@ func (c *collection) checkRecord(s state, k, data []byte) int {
 			continue
 		}
 		for _, value := range values {
-			if !index.Has(entries, value, key) {
+			if !engine.HasTerm(entries, value, key) {
 				c.problem("record %s is not in index %q, which it is filed in", printable.Key(key), name)
 			}
 		}

@@ -12,8 +12,8 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 	"github.com/larder-dev/larder/store/internal/changelog"
 	"github.com/larder-dev/larder/store/internal/compress"
+	"github.com/larder-dev/larder/store/internal/engine"
 	"github.com/larder-dev/larder/store/internal/format"
-	"github.com/larder-dev/larder/store/internal/index"
 	"github.com/larder-dev/larder/store/internal/keyring"
 )
 
@@ -224,7 +224,7 @@ func (c *collection) object(tx *bolt.Tx, e pair) error {
 	for name := range c.info.Indexes {
 		b, err := c.path.to(format.BucketIndex).to([]byte(name)).make(tx)
 		if err == nil {
-			err = index.Put(b, key, h.Terms[name])
+			err = engine.PutTerms(b, key, h.Terms[name])
 		}
 		if err != nil {
 			return err

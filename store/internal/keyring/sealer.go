@@ -158,7 +158,7 @@ func (s *Sealer) Verify(bucket []byte, key string, h format.Header, payload []by
 	return err
 }
 
-// Filed implements index.Sealing: it knows which records in an objects bucket store their terms as tokens.
+// Filed implements engine.Sealing: it knows which records in an objects bucket store their terms as tokens.
 type Filed struct {
 	*Sealer
 	Objects *bolt.Bucket

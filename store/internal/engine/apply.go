@@ -1,0 +1,237 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/codec"
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/history"
+)
+
+// Apply applies the batch; see store.Interface.
+//
+// Like client-go, it applies ops in order and regardless of resourceVersions. Several ops of one key yield a Change
+// each, but only one record. A delete of a missing key yields a Change without Old. If an op is skipped, the stored
+// object under its key stays: a stale object does less harm than one that seems to be deleted.
+func (in *Intake) Apply(ctx context.Context, b entry.Batch) (entry.Result, error) {
+	res, err := in.apply(ctx, b)
+	if err != nil {
+		return res, fmt.Errorf("apply %d changes to %s: %w", len(b.Ops), in.ID, err)
+	}
+	return res, nil
+}
+
+func (in *Intake) apply(ctx context.Context, b entry.Batch) (entry.Result, error) {
+	if err := in.Back.Backpressure(ctx, !b.Unpaced); err != nil {
+		return entry.Result{}, err
+	}
+	for {
+		set := in.Set.Load()
+		e := in.Back.Encoder(set).encode(b.Ops)
+		changes, err := in.applyEncoded(ctx, set, e, b)
+		switch {
+		case err == nil:
+			in.reported.Store(true)
+			return entry.Result{Changes: changes, Skipped: e.skipped}, nil
+		case !errors.Is(err, errIndexesChanged):
+			return entry.Result{}, err
+		}
+	}
+}
+
+// applyEncoded applies a batch atomically: readers see all of it when applyEncoded returns. It reads old states that
+// are not in memory from the file. It does not wait for a commit. It fails with errIndexesChanged if set is out of
+// date.
+func (in *Intake) applyEncoded(
+	ctx context.Context, set *IndexSet, e encoded, b entry.Batch,
+) (changes []entry.Change, err error) {
+	unlock, err := in.lockFront(ctx, set)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	if in.replacing != nil {
+		return nil, ErrReplacing
+	}
+	keys, info, err := in.Back.BeforeBatch(ctx, e.writes)
+	if err != nil {
+		return nil, err
+	}
+	changes = make([]entry.Change, 0, len(e.writes))
+	var events []*history.Event
+	in.number(e.writes)
+	for _, x := range e.writes {
+		if p := keys[x.Key]; in.History != nil && (!x.Del || p.Entry != nil) {
+			events = append(events, p.event(x, in.Codec))
+		}
+		changes = append(changes, keys[x.Key].change(x))
+	}
+	last := make([]*Write, 0, len(keys))
+	for _, x := range e.writes {
+		if keys[x.Key].last == x {
+			last = append(last, x)
+			CountWrite(&info, x, keys[x.Key].Found)
+			in.noteTyped(&info, x)
+			delete(in.unreported, x.Key)
+			set.Stored(x.Key)
+		}
+	}
+	clearUnproven(&info, changes, e.writes, b)
+	noteBatch(&info, last, e)
+	advance(&info, b)
+	in.Back.Put(last, info, nil, func() {
+		if in.History != nil {
+			in.History.Put(events, info.ResourceVersion)
+		}
+	})
+	return changes, nil
+}
+
+// number sets Write.Order, the position of each write among all writes of the collection. The caller holds Front.
+func (in *Intake) number(writes []*Write) {
+	for _, x := range writes {
+		in.writes++
+		x.Order = in.writes
+	}
+}
+
+// errIndexesChanged means that index functions were added after the terms of a write were computed.
+var errIndexesChanged = errors.New("the indexes have changed")
+
+// lockFront locks Front for writes whose index terms were computed with set. It waits for the end of a Pause. It fails
+// if ctx ends, if the collection accepts no writes, or with errIndexesChanged if index functions were added since.
+func (in *Intake) lockFront(ctx context.Context, set *IndexSet) (unlock func(), err error) {
+	for in.Front.Lock(); in.paused != nil; in.Front.Lock() {
+		paused := in.paused
+		in.Front.Unlock()
+		select {
+		case <-paused:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	switch err = cmp.Or(ctx.Err(), in.Back.CheckOpen()); {
+	case err != nil:
+	case set.Generation() != in.Set.Load().Generation():
+		err = errIndexesChanged
+	default:
+		return in.Front.Unlock, nil
+	}
+	in.Front.Unlock()
+	return nil, err
+}
+
+// putList applies the writes of a list. If finish is not nil, it edits the Info that is stored with the writes. putList
+// waits for backpressure, but not for a commit.
+func (in *Intake) putList(
+	ctx context.Context, r *Replacement, set *IndexSet, last []*Write,
+	finish func(*entry.Info) (*EndedList, error),
+) error {
+	if err := in.Back.Backpressure(ctx, false); err != nil {
+		return err
+	}
+	unlock, err := in.lockFront(ctx, set)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	found, info, err := in.beforeWrites(ctx, last)
+	if err != nil {
+		return err
+	}
+	// If a rebuild loses objects after this check, Collection.recount counts the objects anew, with these writes.
+	if err := r.usable(); err != nil {
+		return err
+	}
+	for _, x := range last {
+		CountWrite(&info, x, found[x.Key])
+		in.noteTyped(&info, x)
+	}
+	var ended *EndedList
+	if finish != nil {
+		if ended, err = finish(&info); err != nil {
+			return err
+		}
+	}
+	in.reported.Store(true)
+	for _, x := range last {
+		delete(in.unreported, x.Key)
+		set.Stored(x.Key)
+	}
+	in.number(last)
+	r.changed = r.changed || slices.ContainsFunc(last, func(x *Write) bool { return !x.SameObject })
+	in.Back.Put(last, info, ended, func() {
+		switch {
+		case in.History == nil:
+		case ended != nil:
+			in.History.Restart(info.ResourceVersion, r.changed)
+		default:
+			in.History.Disturb()
+		}
+	})
+	return nil
+}
+
+// beforeWrites returns from one snapshot the keys of the writes that have an object, and the collection's Info.
+func (in *Intake) beforeWrites(
+	ctx context.Context, writes []*Write,
+) (found map[string]bool, info entry.Info, err error) {
+	found = make(map[string]bool, len(writes))
+	err = in.Back.Look(ctx, func(h Held) (err error) {
+		info, err = h.Info()
+		for _, x := range writes {
+			found[x.Key] = h.Has(x.Key)
+		}
+		return err
+	})
+	return found, info.Clone(), err
+}
+
+// Pending is the state of one key while a batch is applied.
+type Pending struct {
+	Found   bool           // Found is true if the key existed before the batch.
+	UID, RV string         // UID and RV are from the record before the batch, not from Obj.
+	Obj     runtime.Object // Obj is the object after the ops applied so far, or nil.
+	last    *Write         // last is the last write of the key in this batch, or nil.
+	// Entry is the encoded object after the ops so far; nil for a deleted key, and in a collection without a history.
+	Entry *entry.Entry
+}
+
+// event returns the history event of the write x, and sets p.Entry to the state after x. c is the collection's codec.
+func (p *Pending) event(x *Write, c codec.Codec) *history.Event {
+	e := &history.Event{Key: x.Key, Old: p.Entry, New: x.Entry(c.Name()), Deleted: x.Del}
+	e.RV, _ = strconv.ParseUint(x.RV, 10, 64) // Other resourceVersions become 0: out of order for the history.
+	p.Entry = e.After()
+	return e
+}
+
+func (p *Pending) change(x *Write) entry.Change {
+	ch := entry.Change{Type: cache.Updated, Key: x.Key, Old: p.Obj, New: x.Obj, Contradicts: p.contradicts(x)}
+	if held, uid, rv := p.held(); held {
+		ch.OldRef = entry.ObjectRef{Key: x.Key, UID: uid, ResourceVersion: rv}
+	}
+	switch {
+	case p.last != nil:
+		x.Follow(p.last)
+	case !p.Found && !x.Del:
+		x.Since = x.RV
+	}
+	p.last = x
+	switch {
+	case x.Del:
+		ch.Type, p.Obj = cache.Deleted, nil
+	case p.Obj == nil:
+		ch.Type, p.Obj = cache.Added, x.Obj
+	default:
+		p.Obj = x.Obj
+	}
+	return ch
+}

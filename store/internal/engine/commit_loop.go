@@ -1,0 +1,356 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/larder-dev/larder/store/internal/boltfile"
+)
+
+// CommitMember is a collection whose changes a CommitLoop commits. Its methods do not block.
+type CommitMember interface {
+	// CommitSnapshot returns the collection's uncommitted changes, or nil.
+	Snapshot() CommitSnapshot
+	// Drop drops the collection's uncommitted changes, and returns their size in bytes.
+	Drop() int
+	// Size returns the size of the collection's uncommitted changes in bytes.
+	Size() int
+}
+
+// CommitSnapshot is one collection's changes in one commit. The CommitLoop calls the methods once, in this order.
+type CommitSnapshot interface {
+	// Prepare does the work of the commit that needs no transaction, such as compression.
+	Prepare()
+	Write(tx *bolt.Tx) error
+	// Done handles the result of the transaction, before the next transaction begins. If err is nil, it removes the
+	// committed changes from the memtable. It returns the number of bytes removed, and whether no uncommitted change is
+	// left.
+	Done(err error) (shrunk int, clean bool)
+	// Notify notifies the collection's user of the commit, and of its duration.
+	Notify(took time.Duration, err error)
+}
+
+type CommitOptions struct {
+	Interval time.Duration // Interval is the maximum time from a change to its commit.
+	Enough   func() int    // Enough returns the uncommitted bytes at which a commit is due; called under a lock.
+	Limit    int           // Limit is the maximum number of uncommitted bytes, at which writers wait.
+}
+
+// CommitLoop commits the changes of a store's collections to the file. Its goroutine runs only while a collection is
+// dirty, that is, has uncommitted changes. Make it with NewCommitLoop, and set File before use.
+type CommitLoop struct {
+	CommitOptions
+	File *boltfile.File
+
+	// flushing is a semaphore of one. Flush holds it, and so does any operation that must not run during a Flush.
+	flushing chan struct{}
+
+	mu       sync.Mutex
+	dirty    map[CommitMember]struct{} // dirty has the collections with uncommitted changes; guarded by mu.
+	bytes    int                       // bytes is the size of all uncommitted changes; guarded by mu.
+	since    time.Time                 // since is the time of the first change after the last snapshot; guarded by mu.
+	dueSince time.Time                 // dueSince is when bytes reached due(), or zero; guarded by mu.
+	running  bool                      // running is true while the commit goroutine runs; guarded by mu.
+	full     chan struct{}             // full has a token once there may be enough uncommitted bytes for a commit at once.
+	err      error                     // err is the error of the last commit, or nil; guarded by mu.
+	closed   bool                      // closed is true after Close, which refuses writes; guarded by mu.
+	progress chan struct{}             // progress is closed and replaced after each attempt to commit; guarded by mu.
+}
+
+func NewCommitLoop(o CommitOptions) *CommitLoop {
+	return &CommitLoop{
+		CommitOptions: o, flushing: make(chan struct{}, 1), dirty: map[CommitMember]struct{}{},
+		full: make(chan struct{}, 1), progress: make(chan struct{}),
+	}
+}
+
+var committing = boltfile.Work{What: "a commit of what is pending"}
+
+// A failed commit is retried after commitRetry. The delay doubles with each failure, up to commitRetryMax.
+const (
+	commitRetry    = 200 * time.Millisecond
+	commitRetryMax = 10 * time.Second
+)
+
+// Add marks m as dirty. grown is the number of bytes by which its memtable has grown.
+func (l *CommitLoop) Add(m CommitMember, grown int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.dirty) == 0 {
+		l.since = time.Now()
+	}
+	l.dirty[m] = struct{}{}
+	l.bytes += grown
+	l.noteDueLocked(l.due(), false)
+	if l.bytes >= l.due() {
+		select {
+		case l.full <- struct{}{}:
+		default:
+		}
+	}
+	if !l.running && !l.closed { // After CommitLoop.Close, the caller, Store.Close, does the last commit.
+		l.running = true
+		l.File.Go("commit what is pending", l.loop)
+	}
+}
+
+func (l *CommitLoop) loop(ctx context.Context) {
+	retry := commitRetry
+	for l.await(ctx, retry) {
+		if err := l.Flush(ctx); err == nil {
+			retry = commitRetry
+		} else {
+			retry = min(2*retry, commitRetryMax)
+		}
+	}
+}
+
+// await waits until the next commit is due, or for retry after a failed commit. It returns false if no collection is
+// dirty, or if the store is being closed.
+func (l *CommitLoop) await(ctx context.Context, retry time.Duration) bool {
+	retryAt := time.Now().Add(retry)
+	for {
+		at, full, progress, more := l.next(ctx, retryAt)
+		if !more {
+			return false
+		}
+		timer := time.NewTimer(time.Until(at))
+		select {
+		case <-timer.C:
+			return true
+		case <-full:
+			timer.Stop()
+			return true
+		case <-progress: // Another call of Flush has committed.
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+}
+
+// next returns the time of the next commit, and two channels that signal that this time may have changed. If no
+// collection is dirty or ctx has ended, it sets running to false and returns more as false.
+func (l *CommitLoop) next(ctx context.Context, retryAt time.Time) (at time.Time, full, progress <-chan struct{},
+	more bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case ctx.Err() != nil, len(l.dirty) == 0:
+		l.running = false
+		return at, nil, nil, false
+	case l.err != nil:
+		return retryAt, nil, l.progress, true
+	case l.bytes >= l.due():
+		return time.Now(), l.full, l.progress, true
+	}
+	l.drainFullLocked() // The channel full may still have a token from before the last commit.
+	return l.since.Add(l.Interval), l.full, l.progress, true
+}
+
+// due returns the number of uncommitted bytes at which a commit is due at once: Enough, but at most Limit.
+func (l *CommitLoop) due() int { return min(l.Enough(), l.Limit) }
+
+// noteDueLocked updates dueSince after bytes has changed. committed is true after a successful commit.
+func (l *CommitLoop) noteDueLocked(due int, committed bool) {
+	switch {
+	case l.bytes < due:
+		l.dueSince = time.Time{}
+	case committed || l.dueSince.IsZero():
+		l.dueSince = time.Now()
+	}
+}
+
+func (l *CommitLoop) drainFullLocked() {
+	select {
+	case <-l.full:
+	default:
+	}
+}
+
+// Flush commits the changes of all dirty collections in one transaction; see store.Store.Flush.
+func (l *CommitLoop) Flush(ctx context.Context) error {
+	unlock, err := l.LockFlush(ctx)
+	if err != nil {
+		return err
+	}
+	snaps := l.snapshots()
+	if len(snaps) == 0 {
+		unlock()
+		return nil
+	}
+	if ctx.Err() != nil {
+		unlock()
+		return fmt.Errorf("commit what is pending: %w", context.Cause(ctx))
+	}
+	begun := time.Now()
+	for _, snap := range snaps {
+		snap.Prepare()
+	}
+	release, err := l.File.TakeWriter(ctx, committing)
+	if err != nil {
+		unlock()
+		return fmt.Errorf("commit what is pending: %w", err)
+	}
+	done := make(chan error, 1)
+	go func() { // This goroutine holds flushing and the writer lock, so Close waits for the commit.
+		err := l.write(snaps)
+		before := l.note(snaps, err)
+		release() // The next writer writes the cursors, which note has updated.
+		l.log(before, err)
+		for _, snap := range snaps {
+			snap.Notify(time.Since(begun), err)
+		}
+		unlock()
+		done <- err
+	}()
+	select {
+	case err = <-done:
+	case <-ctx.Done():
+		err = fmt.Errorf("%w: %w", l.File.StillWriting(), context.Cause(ctx))
+	}
+	if err != nil {
+		return fmt.Errorf("commit what is pending: %w", err)
+	}
+	return nil
+}
+
+// LockFlush acquires the semaphore flushing. It fails if ctx ends first.
+func (l *CommitLoop) LockFlush(ctx context.Context) (release func(), err error) {
+	select {
+	case l.flushing <- struct{}{}:
+		return func() { <-l.flushing }, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%s: waiting for a commit: %w", l.File.Path, context.Cause(ctx))
+	}
+}
+
+// snapshots returns a snapshot of each dirty collection, and removes collections without changes from dirty.
+func (l *CommitLoop) snapshots() map[CommitMember]CommitSnapshot {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.drainFullLocked()
+	l.since = time.Now()
+	snaps := make(map[CommitMember]CommitSnapshot, len(l.dirty))
+	for m := range l.dirty {
+		if snap := m.Snapshot(); snap != nil {
+			snaps[m] = snap
+		} else {
+			delete(l.dirty, m)
+		}
+	}
+	return snaps
+}
+
+func (l *CommitLoop) write(snaps map[CommitMember]CommitSnapshot) error {
+	return l.File.UpdateHeld(context.Background(), committing, func(tx *bolt.Tx) error {
+		for _, snap := range snaps {
+			if err := snap.Write(tx); err != nil {
+				return err
+			}
+		}
+		return l.File.PutTimes(tx)
+	})
+}
+
+// log logs the first failed commit, and the first commit that succeeds after a failure.
+func (l *CommitLoop) log(before, err error) {
+	switch {
+	case err != nil && before == nil:
+		l.File.Logger().Error(err, "What is pending cannot be committed; it stays in memory and will be tried again")
+	case err == nil && before != nil:
+		l.File.Logger().Info("What was pending has been committed")
+	}
+}
+
+// note processes the result of a commit with CommitSnapshot.Done, and wakes all goroutines that wait for a commit. It
+// returns the error of the previous commit. The caller has the writer lock.
+func (l *CommitLoop) note(snaps map[CommitMember]CommitSnapshot, err error) (before error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for m, snap := range snaps {
+		shrunk, clean := snap.Done(err)
+		l.bytes -= shrunk
+		if clean {
+			delete(l.dirty, m)
+		}
+	}
+	before, l.err = l.err, err
+	l.noteDueLocked(l.due(), err == nil)
+	l.madeProgressLocked()
+	return before
+}
+
+func (l *CommitLoop) Drop(m CommitMember) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.bytes -= m.Drop()
+	l.noteDueLocked(l.due(), false)
+	if delete(l.dirty, m); len(l.dirty) == 0 {
+		l.err = nil
+	}
+	l.madeProgressLocked()
+}
+
+// MadeProgress wakes every goroutine that waits for a commit or for the end of backpressure.
+func (l *CommitLoop) MadeProgress() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.madeProgressLocked()
+}
+
+func (l *CommitLoop) madeProgressLocked() {
+	close(l.progress)
+	l.progress = make(chan struct{})
+}
+
+// Close makes CheckOpen and blocked calls of Backpressure fail.
+func (l *CommitLoop) Close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	l.madeProgressLocked()
+}
+
+func (l *CommitLoop) CheckOpen() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return l.closedError()
+	}
+	return nil
+}
+
+func (l *CommitLoop) closedError() error {
+	return fmt.Errorf("%s: %w", l.File.Path, boltfile.ErrClosed)
+}
+
+func (l *CommitLoop) Dirty() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.dirty) > 0
+}
+
+// Err returns the error of the last commit, or nil if it succeeded.
+func (l *CommitLoop) Err() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
+}
+
+// Progress returns a channel for writers that wait for memory. The next attempt to commit closes it, and so do
+// MadeProgress and Close. The writer then checks its condition anew.
+func (l *CommitLoop) Progress() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.progress
+}
+
+func (l *CommitLoop) Pending() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.bytes
+}

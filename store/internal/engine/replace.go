@@ -1,0 +1,286 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/larder-dev/larder/entry"
+)
+
+type ReplaceOptions struct {
+	Rewrite    bool
+	Attributes entry.Attributes
+}
+
+var (
+	// ErrReplaceLost means that a rebuild has lost objects during a list. Package store exports it.
+	ErrReplaceLost = errors.New("the store was rebuilt and has lost objects meanwhile; abort the list and begin another")
+	// ErrReplacing means that a list is open, so that other writes are refused. Package store exports it.
+	ErrReplacing   = errors.New("a list is being taken in")
+	errReplaceDone = errors.New("the list has been committed or aborted; begin another")
+)
+
+// Replacement makes a collection equal to a list; see store.Replacement. Its methods must not be called concurrently:
+// there is one writer.
+//
+// An item that differs from the collection is a difference. Differences are held until the list ends, so that readers
+// see either the old state or the new one. If they get too large, each difference is put into the collection
+// immediately (showing), and Info.MustRelist is set until the end. In an incomplete collection, differences are shown
+// from the start. Deletes wait for the end, since the list need not be in key order.
+//
+// Every key up to last is decided: it is in puts or deletes, or the collection has the listed state. A list that is not
+// in key order only costs deletes that are added and removed again.
+type Replacement struct {
+	in   *Intake
+	o    ReplaceOptions
+	done bool
+	// losses is Back.Losses at the start of the list. If it grows, objects that pages found unchanged may be lost.
+	losses int
+	// showing is true if differences are put into the collection immediately.
+	showing bool
+	typed   bool               // typed is true once a listed object's payload depends on its Go type.
+	changed bool               // changed is true once a write of the list has changed an object.
+	last    string             // last is the highest key that was compared with the collection.
+	puts    map[string]*listed // puts are the writes that are held until Commit, by key.
+	deletes map[string]int     // deletes are the keys missing from the list so far, with their objects' sizes in bytes.
+	bytes   int                // bytes is the size of the writes in puts.
+	// unreadable holds keys in deletes whose objects are in the list but undecodable. They were never reported.
+	unreadable map[string]bool
+	events     map[string]watched // events are the watch events during the list, by key.
+	revised    bool               // revised is true after reviseDictionary.
+	gathered
+	end listEnd
+	// As edits the Info that is stored at the end of the list, for an import, which sets the Info of its file. If As is
+	// nil, the collection is complete at the end.
+	As func(*entry.Info)
+}
+
+// listed is an object from the list or from an event that must be put into the collection. If it has a Payload, its Obj
+// is nil until the put.
+type listed struct {
+	*Write
+	generation int  // generation is the Set.Generation with which the terms were computed.
+	event      bool // event is true for an object from a watch event.
+}
+
+// watched is a watch event that arrived during the list. Older states of its object in the list are ignored.
+type watched struct {
+	rv   string
+	gone bool
+}
+
+// gathered collects, during a list, the values of Info.Newest and Info.LeftOut that are stored at its end.
+type gathered struct {
+	newest []entry.ObjectRef
+	refused
+}
+
+// Begin begins a list; see store.Interface.BeginReplace.
+//
+// If an earlier process stored objects of an incomplete collection, they were reported to no handler, or only to
+// durable handlers. So the changes of the list include all listed objects, and stored objects that the list lacks are
+// removed silently. Objects that this process stored have been reported: a second attempt of a cold start is a diff
+// against the first one.
+func (in *Intake) Begin(ctx context.Context, o ReplaceOptions) (*Replacement, error) {
+	r := &Replacement{
+		in: in, o: o, losses: in.Back.Losses(),
+		puts: map[string]*listed{}, deletes: map[string]int{}, unreadable: map[string]bool{}, events: map[string]watched{},
+	}
+	err := in.setReplacing(r)
+	if err == nil {
+		if r.showing, err = in.beginList(ctx); err != nil {
+			in.endReplacing()
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("take in a list of %s: %w", in.ID, err)
+	}
+	return r, nil
+}
+
+// beginList returns true if the list must show its differences immediately: the collection is incomplete, and this
+// process has reported no changes of it.
+func (in *Intake) beginList(ctx context.Context) (showing bool, err error) {
+	info, err := in.Back.Info(ctx)
+	if err != nil || info.Complete || in.reported.Load() {
+		return false, err
+	}
+	keys, err := in.Back.Keys(ctx)
+	in.unreported = make(map[string]struct{}, len(keys))
+	for _, key := range keys {
+		in.unreported[key] = struct{}{}
+	}
+	return true, err
+}
+
+// setReplacing makes r the open replacement. Other methods that write fail with ErrReplacing until endReplacing.
+func (in *Intake) setReplacing(r *Replacement) error {
+	in.Front.Lock()
+	defer in.Front.Unlock()
+	if err := in.Back.CheckOpen(); err != nil {
+		return err
+	}
+	if in.replacing != nil {
+		return ErrReplacing
+	}
+	in.replacing = r
+	return nil
+}
+
+func (in *Intake) endReplacing() {
+	in.Front.Lock()
+	defer in.Front.Unlock()
+	in.replacing = nil
+}
+
+// usable returns an error for a list that was committed or aborted, or that lost objects in a rebuild.
+func (r *Replacement) usable() error {
+	switch {
+	case r.done:
+		return errReplaceDone
+	case r.losses != r.in.Back.Losses():
+		return fmt.Errorf("list of %s: %w", r.in.ID, ErrReplaceLost)
+	}
+	return nil
+}
+
+func (r *Replacement) Page(
+	ctx context.Context, items []runtime.Object, leftOut ...entry.LeftOut,
+) (entry.Result, error) {
+	if err := r.usable(); err != nil {
+		return entry.Result{}, err
+	}
+	ops := opsOf(items, leftOut)
+	res, err := r.page(ctx, func() (map[string]*item, []entry.Skipped) { return r.identify(ops) })
+	if err != nil {
+		return res, fmt.Errorf("take in %d items of a list of %s: %w", len(items), r.in.ID, err)
+	}
+	return res, nil
+}
+
+func (r *Replacement) Known(
+	ctx context.Context, refs []entry.ObjectRef,
+) (missing []entry.ObjectRef, res entry.Result, err error) {
+	if err = r.usable(); err == nil {
+		missing, res, err = r.known(ctx, refs)
+	}
+	if err != nil {
+		return nil, res, fmt.Errorf("take in %d references of a list of %s: %w", len(refs), r.in.ID, err)
+	}
+	return missing, res, nil
+}
+
+// Entries adds encoded objects with distinct keys as the next items of the list. They are neither decoded nor indexed.
+// So until all are committed, the collection must have no reader, and it must never have an index function. r keeps the
+// payloads.
+func (r *Replacement) Entries(ctx context.Context, all []entry.Entry) error {
+	if err := r.usable(); err != nil {
+		return err
+	}
+	_, err := r.page(ctx, func() (map[string]*item, []entry.Skipped) {
+		items := make(map[string]*item, len(all))
+		for _, e := range all {
+			items[e.Key] = &item{filled: true, Write: &Write{Key: e.Key, UID: e.UID, RV: e.ResourceVersion,
+				Payload: e.Payload, PayloadSize: len(e.Payload), Encoding: e.Encoding}}
+		}
+		return items, nil
+	})
+	return err
+}
+
+func (r *Replacement) Event(ctx context.Context, op entry.Op) (entry.Result, error) {
+	if err := r.usable(); err != nil {
+		return entry.Result{}, err
+	}
+	res, err := r.event(ctx, op)
+	if err != nil {
+		return res, fmt.Errorf("take in an event into a list of %s: %w", r.in.ID, err)
+	}
+	return res, nil
+}
+
+// Commit puts held differences into the collection, a part of them with each call; see store.Replacement.
+func (r *Replacement) Commit(ctx context.Context, b entry.Batch) (entry.Result, error) {
+	if err := r.usable(); err != nil {
+		return entry.Result{}, err
+	}
+	if len(b.Ops) > 0 {
+		return entry.Result{}, errBatchOps
+	}
+	res, err := r.commit(ctx, b)
+	if err != nil {
+		return res, fmt.Errorf("commit a list of %s: %w", r.in.ID, err)
+	}
+	if !res.More {
+		r.close()
+		r.in.Back.ListEnded()
+	}
+	return res, nil
+}
+
+func (r *Replacement) Abort() {
+	if !r.done {
+		r.close()
+	}
+}
+
+func (r *Replacement) close() {
+	r.done = true
+	r.in.endReplacing()
+}
+
+func (g *gathered) note(x *Write) {
+	if x.Del {
+		g.newest = DropRef(g.newest, x.Key)
+		g.noteGone(x)
+		return
+	}
+	g.newest = OfferRef(g.newest, entry.ObjectRef{Key: x.Key, UID: x.UID, ResourceVersion: x.RV}, newestRefsGathered)
+}
+
+// finish sets st to the state after a complete list at b.ResourceVersion. For held, see refused.finish.
+func (g *gathered) finish(
+	st *entry.Info, o ReplaceOptions, b entry.Batch, held func(key string) (ref entry.ObjectRef, found bool, err error),
+) error {
+	if err := g.refused.finish(st, o.Rewrite, held); err != nil {
+		return err
+	}
+	st.Complete, st.Attributes = true, o.Attributes
+	st.ResourceVersion, st.MustRelist = "", ""
+	if b.ResourceVersion == "" {
+		st.MustRelist = "the list came without a resourceVersion"
+	}
+	advance(st, b)
+	st.Newest = nil
+	for _, ref := range g.newest {
+		if len(st.Newest) == NewestRefs {
+			break
+		}
+		if l, left := g.objects[ref.Key]; left {
+			if entry.NewerRV(l.ResourceVersion, ref.ResourceVersion) {
+				continue // The refused state of the object is newer than ref.
+			}
+			if now, found, err := held(ref.Key); err != nil {
+				return err
+			} else if !found || now != ref {
+				continue // The state ref of the object could not be stored.
+			}
+		}
+		st.Newest = append(st.Newest, ref)
+	}
+	return nil
+}
+
+func opsOf(items []runtime.Object, leftOut []entry.LeftOut) []entry.Op {
+	ops := make([]entry.Op, 0, len(items)+len(leftOut))
+	for _, item := range items {
+		ops = append(ops, entry.Op{Object: item})
+	}
+	for _, l := range leftOut {
+		ops = append(ops, entry.Op{Type: entry.LeaveOut, LeftOut: l})
+	}
+	return ops
+}
