@@ -9,7 +9,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/store/internal/compress"
+	"github.com/larder-dev/larder/store/internal/crypt"
 	"github.com/larder-dev/larder/store/internal/engine"
 )
 
@@ -50,7 +50,7 @@ func (c back) Encoder(set *engine.IndexSet) engine.Encoder {
 	}
 }
 
-func (c back) Compressor() *compress.Compressor { return c.compressor }
+func (c back) Compressor() *crypt.Compressor { return c.compressor }
 
 // decodesAtOnce reports whether a batch decodes its undecoded objects when it is applied, instead of on first use.
 func (c back) decodesAtOnce() bool {

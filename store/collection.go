@@ -15,7 +15,7 @@ import (
 	"github.com/larder-dev/larder/store/indexer"
 	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/changelog"
-	"github.com/larder-dev/larder/store/internal/compress"
+	"github.com/larder-dev/larder/store/internal/crypt"
 	"github.com/larder-dev/larder/store/internal/engine"
 )
 
@@ -46,9 +46,9 @@ type Collection struct {
 	resident atomic.Pointer[engine.Residents]
 
 	workers    *boltfile.Workers
-	builder    engine.IndexBuilder  // builder builds the indexes that are not ready
-	started    atomic.Bool          // started is true once BuildIndexes was called; it is set before objects are written
-	compressor *compress.Compressor // compressor compresses new records; nil if Compression is off
+	builder    engine.IndexBuilder // builder builds the indexes that are not ready
+	started    atomic.Bool         // started is true once BuildIndexes was called; it is set before objects are written
+	compressor *crypt.Compressor   // compressor compresses new records; nil if Compression is off
 
 	committed func(Commit) // committed is CollectionOptions.Committed; may be nil
 	decodes   func() bool  // decodes is CollectionOptions.Decodes; may be nil
@@ -98,7 +98,7 @@ func openCollection(
 	}
 	c.in.Back, c.read.Memtable, c.read.CustomKeys = back{c}, engine.NewMemtable[engine.Covers](), engine.CustomKeys(o.KeyFunc)
 	if o.Compression != NoCompression {
-		c.compressor = compress.NewCompressor()
+		c.compressor = crypt.NewCompressor()
 	}
 	if o.History > 0 && !c.readOnly {
 		c.in.History = history.New(o.History)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/store/internal/body"
+	"github.com/larder-dev/larder/store/internal/crypt"
 	"github.com/larder-dev/larder/store/internal/engine"
 )
 
@@ -112,7 +112,7 @@ func (s *Store) Collections(ctx context.Context) ([]entry.Info, error) {
 }
 
 func (s *Store) reader(name string, c codec.Codec) engine.Reader {
-	return engine.Reader{File: s.file, Name: name, Codec: c, Coder: body.New(name, c, &s.keys)}
+	return engine.Reader{File: s.file, Name: name, Codec: c, Coder: crypt.NewCoder(name, c, &s.keys)}
 }
 
 func (s *Store) states(ctx context.Context) (states []engine.CollectionState, err error) {

@@ -8,7 +8,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/copier"
-	"github.com/larder-dev/larder/store/internal/keyring"
+	"github.com/larder-dev/larder/store/internal/crypt"
 )
 
 // Compacted is the result of Compact.
@@ -48,7 +48,7 @@ func openClosed(ctx context.Context, path string, o Options) (*Store, error) {
 }
 
 // copier returns a copier of the file. If fresh is not nil, its keys seal the copy.
-func (s *Store) copier(fresh *keyring.Ring) *copier.Copier {
+func (s *Store) copier(fresh *crypt.Ring) *copier.Copier {
 	return &copier.Copier{File: s.file, Keys: &s.keys, Fresh: fresh, Seals: s.Seals}
 }
 
@@ -71,7 +71,7 @@ func (s *Store) Compact(ctx context.Context) (Compacted, error) {
 }
 
 // compact implements Compact, and Rekey if fresh is not nil: keys of fresh then seal the copy.
-func (s *Store) compact(ctx context.Context, fresh *keyring.Ring) (done Compacted, err error) {
+func (s *Store) compact(ctx context.Context, fresh *crypt.Ring) (done Compacted, err error) {
 	switch {
 	case s.ReadOnly():
 		return done, ErrReadOnly

@@ -18,7 +18,7 @@ import (
 	"github.com/larder-dev/larder/store/internal/check"
 	"github.com/larder-dev/larder/store/internal/engine"
 
-	"github.com/larder-dev/larder/store/internal/keyring"
+	"github.com/larder-dev/larder/store/internal/crypt"
 	"github.com/larder-dev/larder/store/seal"
 )
 
@@ -146,7 +146,7 @@ type Store struct {
 	commits     *engine.CommitLoop
 	limiter     *limiter.Limiter
 	ending      ending
-	keys        keyring.Ring
+	keys        crypt.Ring
 	opened      sync.Map // opened has the names of the collections opened for writing since Open; Prune keeps them
 	plainLogged sync.Map // plainLogged has the names of the collections whose plain text was logged
 	// verified is the time when Check last found no problem; nil if it never did.

@@ -15,7 +15,7 @@ import (
 	"github.com/larder-dev/larder/internal/patient"
 	"github.com/larder-dev/larder/store"
 	"github.com/larder-dev/larder/store/indexer"
-	"github.com/larder-dev/larder/store/internal/compress"
+	"github.com/larder-dev/larder/store/internal/crypt"
 	"github.com/larder-dev/larder/store/internal/engine"
 )
 
@@ -116,7 +116,7 @@ func (m *Collection) Indexers() cache.Indexers { return m.in.Indexers() }
 type back struct{ *Collection }
 
 // Compressor implements engine.Back. It returns nil, since there are no records.
-func (back) Compressor() *compress.Compressor { return nil }
+func (back) Compressor() *crypt.Compressor { return nil }
 
 func (m back) Encoder(set *engine.IndexSet) engine.Encoder {
 	return engine.Encoder{KeyFunc: m.in.KeyFunc, Set: set}

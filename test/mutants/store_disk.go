@@ -229,7 +229,7 @@ var storeDiskMutants = []mutant{
 	{
 		name:   "store/wrong-key-accepted",
 		breaks: "A wrong key is refused and changes nothing.",
-		file:   "store/internal/keyring/provider.go",
+		file:   "store/internal/crypt/provider.go",
 		old: `	if err == nil && subtle.ConstantTimeCompare(one.check, stored.Check) != 1 {
 `,
 		new: `	if err == nil && subtle.ConstantTimeCompare(one.check, one.check) != 1 {
@@ -346,12 +346,12 @@ var storeDiskMutants = []mutant{
 		old:    "[]string{string(bucket), collection, key, string(head)}",
 		new:    "[]string{collection, key, string(head)}",
 		test:   "TestSealedRecordIsBound",
-		dir:    "store/internal/keyring",
+		dir:    "store/internal/crypt",
 	},
 	{
 		name:   "store/token-same-in-every-index",
 		breaks: "Equal values of two indexes have different tokens.",
-		file:   "store/internal/keyring/datakey.go",
+		file:   "store/internal/crypt/datakey.go",
 		old:    "format.AppendSized(format.AppendSized(nil, collection), index)",
 		new:    "format.AppendSized(nil, collection)",
 		test:   "TestTokensHideValues",

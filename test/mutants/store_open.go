@@ -378,7 +378,7 @@ var storeOpenMutants = []mutant{
 	{
 		name:   "store/half-a-data-key",
 		breaks: "A data key of the wrong length is not used.",
-		file:   "store/internal/keyring/datakey.go",
+		file:   "store/internal/crypt/datakey.go",
 		old: `	if len(raw) != seal.KeySize {
 `,
 		new: `	if len(raw) == 0 {
@@ -389,7 +389,7 @@ var storeOpenMutants = []mutant{
 	{
 		name:   "store/no-current-key",
 		breaks: "Open fails if the provider does not name its current key.",
-		file:   "store/internal/keyring/provider.go",
+		file:   "store/internal/crypt/provider.go",
 		old: `		return nil, fmt.Errorf("ask for the current key: %w", err)
 `,
 		new: `		_ = id
@@ -400,7 +400,7 @@ var storeOpenMutants = []mutant{
 	{
 		name:   "store/data-key-not-wrapped",
 		breaks: "Open fails if the provider does not wrap a new data key.",
-		file:   "store/internal/keyring/provider.go",
+		file:   "store/internal/crypt/provider.go",
 		old: `	if err != nil {
 		clear(raw)
 `,

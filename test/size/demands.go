@@ -64,7 +64,7 @@ var objectTypes = []string{
 	"reflector.answer",
 	"store/consumer.Change",
 	"store/history.Event",
-	"store/internal/body.Body",
+	"store/internal/crypt.Body",
 	"store/internal/changelog.Change",
 	"store/internal/format.Header", "store/internal/format.Tombstone", "store/internal/format.Ref",
 	"store/internal/format.LeftOut",

@@ -13,10 +13,9 @@ import (
 	"github.com/larder-dev/larder/internal/printable"
 	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/changelog"
-	"github.com/larder-dev/larder/store/internal/compress"
+	"github.com/larder-dev/larder/store/internal/crypt"
 	"github.com/larder-dev/larder/store/internal/engine"
 	"github.com/larder-dev/larder/store/internal/format"
-	"github.com/larder-dev/larder/store/internal/keyring"
 )
 
 // stepEntries and stepBytes bound the entries that one transaction verifies.
@@ -27,7 +26,7 @@ var errDropped = errors.New("the collection is gone")
 type collection struct {
 	*content
 	name   string
-	sealer *keyring.Sealer
+	sealer *crypt.Sealer
 	// dictionaries holds the checked dictionaries by id; true for a usable one.
 	dictionaries map[uint64]bool
 }
@@ -283,8 +282,8 @@ func (c *collection) checkDictionary(s state, id uint64) {
 	if _, known := c.dictionaries[id]; known {
 		return
 	}
-	_, err := compress.Stored(s.bucket, c.name, id, c.sealer)
-	if c.dictionaries[id] = err == nil || keyring.IsSealed(err); !c.dictionaries[id] {
+	_, err := crypt.StoredDictionary(s.bucket, c.name, id, c.sealer)
+	if c.dictionaries[id] = err == nil || crypt.IsSealed(err); !c.dictionaries[id] {
 		c.problem("%v; the objects that are compressed with it cannot be read", err)
 	}
 }

@@ -7,12 +7,12 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/boltcheck"
 	"github.com/larder-dev/larder/store/internal/boltfile"
-	"github.com/larder-dev/larder/store/internal/keyring"
+	"github.com/larder-dev/larder/store/internal/crypt"
 )
 
 type File struct {
 	*boltfile.File
-	Keys *keyring.Ring
+	Keys *crypt.Ring
 	// Rate is the number of bytes per second that Content reads; 0 for no limit. With a limit, Content stops writes to the
 	// file when it finds damage. Pages always does.
 	Rate int

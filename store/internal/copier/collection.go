@@ -11,10 +11,9 @@ import (
 	"github.com/larder-dev/larder/internal/printable"
 	"github.com/larder-dev/larder/store/consumer"
 	"github.com/larder-dev/larder/store/internal/changelog"
-	"github.com/larder-dev/larder/store/internal/compress"
+	"github.com/larder-dev/larder/store/internal/crypt"
 	"github.com/larder-dev/larder/store/internal/engine"
 	"github.com/larder-dev/larder/store/internal/format"
-	"github.com/larder-dev/larder/store/internal/keyring"
 )
 
 // collection copies one collection. An unchanged copy copies all buckets, and only verifies the records. Otherwise the
@@ -24,12 +23,12 @@ type collection struct {
 	*Copier
 	name   string
 	path   bucketPath
-	sealer *keyring.Sealer // sealer opens (decrypts) the records of the old file.
+	sealer *crypt.Sealer // sealer opens (decrypts) the records of the old file.
 	// info becomes the info record of the copy. An unchanged copy has the old info record instead.
 	info format.Info
 	log  changelog.State // log becomes a part of info at the end.
 	// fresh seals the records of the copy; nil if the collection is not resealed.
-	fresh *keyring.Sealer
+	fresh *crypt.Sealer
 	// dicts maps the ids of dictionaries in the old file to their ids in the copy.
 	dicts map[uint64]uint64
 }
@@ -193,8 +192,8 @@ func (c *collection) rest(ctx context.Context, name []byte) (err error) {
 // a key is copied without verification.
 func (c *collection) dictionary(tx *bolt.Tx, e pair) error {
 	id, _ := format.ParseDictionaryKey(e.key) // The id is 0 for a bad key; no dictionary has this id.
-	dict, err := compress.Parse(c.name, id, e.value, c.sealer)
-	if err != nil && (c.fresh != nil || !keyring.IsSealed(err)) {
+	dict, err := crypt.ParseDictionary(c.name, id, e.value, c.sealer)
+	if err != nil && (c.fresh != nil || !crypt.IsSealed(err)) {
 		return err
 	}
 	c.dicts[id] = id

@@ -9,19 +9,19 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/boltfile"
+	"github.com/larder-dev/larder/store/internal/crypt"
 	"github.com/larder-dev/larder/store/internal/format"
-	"github.com/larder-dev/larder/store/internal/keyring"
 )
 
 type Copier struct {
 	// File is the file to copy. It fails if damage is found, unless Salvage is set.
 	File *boltfile.File
 	// Keys are the data keys of the old file, unwrapped by this process.
-	Keys *keyring.Ring
+	Keys *crypt.Ring
 
 	// Fresh has the data key for the copy's sealed collections: the collections that are sealed already, and those for
 	// whose resource Seals returns true. If Fresh is nil, sealed records are copied unchanged.
-	Fresh *keyring.Ring
+	Fresh *crypt.Ring
 	Seals func(r schema.GroupResource) bool
 	// Salvage makes the copier continue after damage in the old file. Revive is called after all other copying.
 	Salvage bool

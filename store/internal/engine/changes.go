@@ -12,9 +12,9 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/guest"
 	"github.com/larder-dev/larder/store/consumer"
-	"github.com/larder-dev/larder/store/internal/body"
 	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/changelog"
+	"github.com/larder-dev/larder/store/internal/crypt"
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
@@ -157,9 +157,9 @@ type changesPage struct {
 // rawChange is an undecoded change that has been copied out of its transaction.
 type rawChange struct {
 	changelog.Change
-	at    time.Time // at is the time of the write; zero if unknown.
-	whole bool      // whole is true if Change.Object must be set.
-	body  body.Body // body is the payload, if whole is true.
+	at    time.Time  // at is the time of the write; zero if unknown.
+	whole bool       // whole is true if Change.Object must be set.
+	body  crypt.Body // body is the payload, if whole is true.
 }
 
 // changes calls fn in a transaction to read a page, and decodes the page after the transaction.
@@ -234,10 +234,10 @@ func (p *changesPage) add(b *bolt.Bucket, c changelog.Change, whole bool) (err e
 }
 
 // changeBody returns a copy of the payload of a change. Encoding is "" if a newer program wrote the record.
-func changeBody(r *Reader, b *bolt.Bucket, c changelog.Change) (body.Body, error) {
+func changeBody(r *Reader, b *bolt.Bucket, c changelog.Change) (crypt.Body, error) {
 	if c.Gone {
 		payload, err := r.Coder.Payload(format.BucketTombstones, c.RecordKey, c.Header, c.Payload)
-		return body.Body{Encoding: c.Encoding, Payload: slices.Clone(payload), Size: len(payload)}, err
+		return crypt.Body{Encoding: c.Encoding, Payload: slices.Clone(payload), Size: len(payload)}, err
 	}
 	if c.SealedBy == 0 {
 		c.Payload = slices.Clone(c.Payload)

@@ -1,12 +1,12 @@
 package engine
 
 import (
-	"github.com/larder-dev/larder/store/internal/compress"
+	"github.com/larder-dev/larder/store/internal/crypt"
 )
 
 // CompressPayloads compresses the uncompressed payloads of writes, if that makes them shorter. It does nothing if c is
 // nil.
-func CompressPayloads(c *compress.Compressor, writes []*Write) {
+func CompressPayloads(c *crypt.Compressor, writes []*Write) {
 	if c == nil {
 		return
 	}

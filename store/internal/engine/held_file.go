@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/store/internal/compress"
+	"github.com/larder-dev/larder/store/internal/crypt"
 )
 
 // HeldFile implements Held for a collection in a file: one transaction, combined with the memtable.
@@ -17,7 +17,7 @@ type HeldFile struct {
 	Read            *Reader
 	Bucket, Objects *bolt.Bucket
 	Over            *Captured
-	Compressor      *compress.Compressor
+	Compressor      *crypt.Compressor
 	// Object returns the object of a stored record, from memory if it is there.
 	Object func(key string, s StoredRecord) (runtime.Object, error)
 

@@ -11,7 +11,7 @@ import (
 	"github.com/larder-dev/larder/internal/printable"
 	"github.com/larder-dev/larder/store/internal/boltfile"
 
-	"github.com/larder-dev/larder/store/internal/keyring"
+	"github.com/larder-dev/larder/store/internal/crypt"
 )
 
 // IndexView returns a view of the named index of the collection with bucket b, combined with the uncommitted writes in
@@ -29,7 +29,7 @@ func (r *Reader) IndexView(
 		Filed:  over.Filed,
 	}
 	if sealed {
-		src.Sealing = keyring.Filed{Sealer: r.Coder.Sealer, Objects: objects}
+		src.Sealing = crypt.FiledTerms{Sealer: r.Coder.Sealer, Objects: objects}
 	}
 	return NewIndexView(r.Name, b, name, src)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/patient"
 	"github.com/larder-dev/larder/store/history"
-	"github.com/larder-dev/larder/store/internal/compress"
+	"github.com/larder-dev/larder/store/internal/crypt"
 )
 
 // Intake is the part of a collection that receives batches (Apply) and lists (Begin).
@@ -53,7 +53,7 @@ type Back interface {
 	// Encoder returns the encoder that prepares writes for the Back. With a nil set it can only compute keys.
 	Encoder(set *IndexSet) Encoder
 	// Compressor returns the compressor of new records, or nil.
-	Compressor() *compress.Compressor
+	Compressor() *crypt.Compressor
 
 	Look(ctx context.Context, fn func(h Held) error) error
 	// BeforeBatch returns the current objects under the keys of the writes, and the Info, as of the last batch.

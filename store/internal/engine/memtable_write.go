@@ -12,7 +12,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/printable"
-	"github.com/larder-dev/larder/store/internal/compress"
+	"github.com/larder-dev/larder/store/internal/crypt"
 )
 
 // Write is one uncommitted write of an object. It has its key, payload and terms before any transaction begins.
@@ -35,7 +35,7 @@ type Write struct {
 	// Compressed is Payload compressed with Dict, as the file stores it; nil if the file stores Payload itself. Only the
 	// commit uses Compressed and Dict.
 	Compressed []byte
-	Dict       *compress.Dictionary
+	Dict       *crypt.Dictionary
 	Terms      map[string][]string
 	// Order is the sequence number of the write among all writes of the collection.
 	Order uint64

@@ -10,7 +10,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/guest"
 	"github.com/larder-dev/larder/internal/parallel"
-	"github.com/larder-dev/larder/store/internal/body"
+	"github.com/larder-dev/larder/store/internal/crypt"
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
@@ -24,7 +24,7 @@ const (
 type Record struct {
 	format.Header // Head is nil. Terms are in plain text, or as stored if the Reader has no Memtable.
 	Key           string
-	Body          body.Body      // Body is the undecoded record; not used if Obj is set.
+	Body          crypt.Body     // Body is the undecoded record; not used if Obj is set.
 	Obj           runtime.Object // Obj is the memtable's object, perhaps undecoded; nil for a record of the file.
 }
 

@@ -13,8 +13,8 @@ import (
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/printable"
-	"github.com/larder-dev/larder/store/internal/body"
 	"github.com/larder-dev/larder/store/internal/boltfile"
+	"github.com/larder-dev/larder/store/internal/crypt"
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
@@ -27,7 +27,7 @@ type Reader struct {
 	Memtable *Memtable[Covers]
 	// CustomKeys is true if keys may have another form than namespace/name.
 	CustomKeys bool
-	Coder      *body.Coder // Coder opens and seals the payloads of records.
+	Coder      *crypt.Coder // Coder opens and seals the payloads of records.
 }
 
 func (r *Reader) View(ctx context.Context, fn func(b *bolt.Bucket) error) error {

@@ -10,8 +10,8 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/consumer"
 	"github.com/larder-dev/larder/store/history"
-	"github.com/larder-dev/larder/store/internal/body"
 	"github.com/larder-dev/larder/store/internal/changelog"
+	"github.com/larder-dev/larder/store/internal/crypt"
 )
 
 const recalledChanges = 20_000
@@ -77,7 +77,7 @@ func (r *Reader) Recall(ctx context.Context, bound int) (changes []*history.Even
 	return changes, floor, err
 }
 
-func recalled(c changelog.Change, b body.Body) *history.Event {
+func recalled(c changelog.Change, b crypt.Body) *history.Event {
 	e := &history.Event{Key: c.Key, Deleted: c.Gone, Recalled: true}
 	e.RV, _ = strconv.ParseUint(c.RV, 10, 64)
 	if b.Encoding != "" {

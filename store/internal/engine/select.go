@@ -9,7 +9,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/larder-dev/larder/store/internal/body"
+	"github.com/larder-dev/larder/store/internal/crypt"
 	"github.com/larder-dev/larder/store/internal/format"
 	"github.com/larder-dev/larder/store/query"
 )
@@ -139,10 +139,10 @@ func (s *selecting) next() (key string, obj runtime.Object, err error) {
 }
 
 // body returns the decompressed payload of a record. It is valid until the next call.
-func (s *selecting) body(key string, data []byte) (body.Body, error) {
+func (s *selecting) body(key string, data []byte) (crypt.Body, error) {
 	h, payload, err := format.ParsePayload(s.r.Name, key, data)
 	if err != nil {
-		return body.Body{}, err
+		return crypt.Body{}, err
 	}
 	b, err := s.r.Coder.Open(s.objects, key, h, payload)
 	if err != nil || !b.Compressed() {

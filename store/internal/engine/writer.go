@@ -10,13 +10,13 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/changelog"
-	"github.com/larder-dev/larder/store/internal/compress"
+	"github.com/larder-dev/larder/store/internal/crypt"
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
 type WriterTarget struct {
 	Read       *Reader
-	Compressor *compress.Compressor
+	Compressor *crypt.Compressor
 	Cursors    *changelog.Cursors // Cursors are the cursors of the durable handlers.
 	Tombstones int                // Tombstones is the maximum number of tombstones in the changelog.
 	Now        func() boltfile.Times
@@ -37,7 +37,7 @@ type Writer struct {
 
 	bucket  *bolt.Bucket
 	objects *bolt.Bucket
-	dict    *compress.Dictionary // dict is the dictionary that this transaction last found or stored in the file, or nil.
+	dict    *crypt.Dictionary // dict is the dictionary that this transaction last found or stored in the file, or nil.
 }
 
 // BeginWriter begins to write a collection in a transaction. It fails with ErrNoCollection for a missing collection.
@@ -129,7 +129,7 @@ func (w *Writer) put(x *Write, old StoredRecord) error {
 
 // useDictionary stores d, a dictionary that a record uses, if the file does not have it. If the compressor uses d for
 // new records, it also sets State.Dictionary.
-func (w *Writer) useDictionary(d *compress.Dictionary) error {
+func (w *Writer) useDictionary(d *crypt.Dictionary) error {
 	if w.dict == d {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package compress
+package crypt
 
 import (
 	"bytes"
@@ -13,7 +13,7 @@ import (
 )
 
 func sampleDictionary() *Dictionary {
-	return New([]byte(strings.Repeat(sample.PodJSON, 2)))
+	return NewDictionary([]byte(strings.Repeat(sample.PodJSON, 2)))
 }
 
 func TestDictionaryRoundTrip(t *testing.T) {
@@ -31,7 +31,7 @@ func TestDictionaryRoundTrip(t *testing.T) {
 			}
 		}
 		// Compression must be deterministic, so that equal objects have equal records.
-		if again := New(d.Content).compress(payload); !bytes.Equal(again, compressed) {
+		if again := NewDictionary(d.Content).compress(payload); !bytes.Equal(again, compressed) {
 			t.Error("it was compressed otherwise the second time")
 		}
 	}

@@ -1,4 +1,4 @@
-package compress
+package crypt
 
 import (
 	"fmt"
@@ -25,12 +25,12 @@ type Dictionary struct {
 // MaxPooled is the maximum size of a buffer that is kept for the next read.
 const MaxPooled = 1 << 20
 
-// New returns a dictionary that keeps content.
-func New(content []byte) *Dictionary {
-	return WithID(format.DictionaryID(content), content)
+// NewDictionary returns a dictionary that keeps content.
+func NewDictionary(content []byte) *Dictionary {
+	return NewDictionaryWithID(format.DictionaryID(content), content)
 }
 
-func WithID(id uint64, content []byte) *Dictionary {
+func NewDictionaryWithID(id uint64, content []byte) *Dictionary {
 	d := &Dictionary{ID: id, Content: content}
 	// The record names the dictionary, so the zstd frame need not.
 	d.encoder = sync.OnceValues(func() (*zstd.Encoder, error) {

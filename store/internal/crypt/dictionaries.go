@@ -1,4 +1,4 @@
-package compress
+package crypt
 
 import (
 	"bytes"
@@ -11,27 +11,27 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// Opener decrypts the payloads of dictionary records. keyring.Sealer implements it.
-type Opener interface {
+// DictionaryOpener decrypts the payloads of dictionary records. Sealer implements it.
+type DictionaryOpener interface {
 	Payload(bucket []byte, key string, h format.Header, payload []byte) ([]byte, error)
 }
 
-// Records opens and appends dictionary records, and seals them in a sealed collection. keyring.Sealer implements it.
-type Records interface {
-	Opener
+// DictionaryRecords opens and appends dictionary records, and seals them in a sealed collection. Sealer implements it.
+type DictionaryRecords interface {
+	DictionaryOpener
 	Append(dst, bucket []byte, key string, h format.Header, payload []byte) []byte
 }
 
 // Dictionaries gives access to a collection's stored dictionaries, and caches them. It is safe for concurrent use.
 type Dictionaries struct {
 	collection string
-	records    Records
+	records    DictionaryRecords
 
 	mu   sync.RWMutex
 	byID map[uint64]*Dictionary // byID has the used dictionaries; guarded by mu.
 }
 
-func NewDictionaries(collection string, records Records) *Dictionaries {
+func NewDictionaries(collection string, records DictionaryRecords) *Dictionaries {
 	return &Dictionaries{collection: collection, records: records, byID: map[uint64]*Dictionary{}}
 }
 
@@ -45,7 +45,7 @@ func (d *Dictionaries) Get(tx *bolt.Tx, id uint64) (*Dictionary, error) {
 		return found, nil
 	}
 	b := tx.Bucket(format.BucketLarder).Bucket([]byte(d.collection))
-	found, err := Stored(b, d.collection, id, d.records)
+	found, err := StoredDictionary(b, d.collection, id, d.records)
 	if err != nil {
 		return nil, err
 	}
@@ -109,8 +109,9 @@ func unneeded(dicts *bolt.Bucket, needed map[uint64]bool) (keys [][]byte, err er
 	return keys, err
 }
 
-// Stored reads a dictionary from the bucket of a collection. It fails with entry.ErrDamaged for an unknown id.
-func Stored(b *bolt.Bucket, collection string, id uint64, o Opener) (*Dictionary, error) {
+// StoredDictionary reads a dictionary from the bucket of a collection. It fails with entry.ErrDamaged for an unknown
+// id.
+func StoredDictionary(b *bolt.Bucket, collection string, id uint64, o DictionaryOpener) (*Dictionary, error) {
 	var data []byte
 	if dicts := b.Bucket(format.BucketDictionaries); dicts != nil {
 		data = dicts.Get(format.DictionaryKey(id))
@@ -118,12 +119,13 @@ func Stored(b *bolt.Bucket, collection string, id uint64, o Opener) (*Dictionary
 	if data == nil {
 		return nil, fmt.Errorf("dictionary %016x of collection %s is not there: %w", id, collection, entry.ErrDamaged)
 	}
-	return Parse(collection, id, data, o)
+	return ParseDictionary(collection, id, data, o)
 }
 
-// Parse returns the dictionary in the record data, with which it shares no memory. It fails with entry.ErrDamaged if
-// the record is not of this dictionary, and with entry.ErrIncompatible if a newer program wrote the record.
-func Parse(collection string, id uint64, data []byte, o Opener) (*Dictionary, error) {
+// ParseDictionary returns the dictionary in the record data, with which it shares no memory. It fails with
+// entry.ErrDamaged if the record is not of this dictionary, and with entry.ErrIncompatible if a newer program wrote the
+// record.
+func ParseDictionary(collection string, id uint64, data []byte, o DictionaryOpener) (*Dictionary, error) {
 	key := format.DictionaryRecordKey(id)
 	h, content, err := format.ParseRecord(collection, key, data)
 	if err != nil {
@@ -141,11 +143,11 @@ func Parse(collection string, id uint64, data []byte, o Opener) (*Dictionary, er
 		if content, err = o.Payload(format.BucketDictionaries, key, h, content); err != nil {
 			return nil, err
 		}
-		return WithID(id, content), nil
+		return NewDictionaryWithID(id, content), nil
 	}
 	if h.Version() != format.RecordVersion || format.DictionaryID(content) != id {
 		return nil, fmt.Errorf("dictionary %016x of collection %s has another content: %w", id, collection,
 			entry.ErrDamaged)
 	}
-	return New(bytes.Clone(content)), nil
+	return NewDictionary(bytes.Clone(content)), nil
 }

@@ -1,4 +1,4 @@
-package compress
+package crypt
 
 import (
 	"bytes"
@@ -169,9 +169,9 @@ func (c *Compressor) make(payloads [][]byte, sealed bool) *Dictionary {
 		content = append(content, part...)
 	}
 	if sealed {
-		return WithID(format.RandomID(), content)
+		return NewDictionaryWithID(format.RandomID(), content)
 	}
-	return New(content)
+	return NewDictionary(content)
 }
 
 // parts returns how many of the payloads fill a dictionary, if at most part bytes of each are used.

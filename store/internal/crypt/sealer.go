@@ -1,4 +1,4 @@
-package keyring
+package crypt
 
 import (
 	"errors"
@@ -158,17 +158,17 @@ func (s *Sealer) Verify(bucket []byte, key string, h format.Header, payload []by
 	return err
 }
 
-// Filed implements engine.Sealing: it knows which records in an objects bucket store their terms as tokens.
-type Filed struct {
+// FiledTerms implements engine.Sealing: it knows which records in an objects bucket store their terms as tokens.
+type FiledTerms struct {
 	*Sealer
 	Objects *bolt.Bucket
 }
 
-func (f Filed) Tokens(index, value string) (tokens []string) {
+func (f FiledTerms) Tokens(index, value string) (tokens []string) {
 	for _, k := range f.ring.held().byID {
 		tokens = append(tokens, k.token(f.collection, index, value))
 	}
 	return tokens
 }
 
-func (f Filed) Sealed(key string) bool { return format.IsSealed(f.Objects.Get([]byte(key))) }
+func (f FiledTerms) Sealed(key string) bool { return format.IsSealed(f.Objects.Get([]byte(key))) }

@@ -1,4 +1,4 @@
-package compress_test
+package crypt_test
 
 import (
 	"bytes"
@@ -9,12 +9,12 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/sample"
-	"github.com/larder-dev/larder/store/internal/compress"
+	"github.com/larder-dev/larder/store/internal/crypt"
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-func parse(collection string, id uint64, data []byte) (*compress.Dictionary, error) {
-	return compress.Parse(collection, id, data, locked{})
+func parse(collection string, id uint64, data []byte) (*crypt.Dictionary, error) {
+	return crypt.ParseDictionary(collection, id, data, locked{})
 }
 
 type locked struct{}
@@ -32,7 +32,7 @@ func resum(collection, key string, data []byte) []byte {
 }
 
 func TestDictionaryIsChecked(t *testing.T) {
-	d := compress.New([]byte(strings.Repeat(sample.PodJSON, 2)))
+	d := crypt.NewDictionary([]byte(strings.Repeat(sample.PodJSON, 2)))
 	record := format.AppendRecord(nil, "c", format.DictionaryRecordKey(d.ID), format.Header{Encoding: "dictionary"},
 		d.Content)
 	got, err := parse("c", d.ID, record)
@@ -63,7 +63,7 @@ func TestDictionaryIsChecked(t *testing.T) {
 }
 
 func FuzzParseDictionary(f *testing.F) {
-	d := compress.New([]byte(strings.Repeat(sample.PodJSON, 2)))
+	d := crypt.NewDictionary([]byte(strings.Repeat(sample.PodJSON, 2)))
 	f.Add(format.AppendRecord(nil, "c", format.DictionaryRecordKey(d.ID), format.Header{}, d.Content), d.ID)
 	f.Add(format.AppendRecord(nil, "collection", "ns/name",
 		format.Header{UID: "uid", RV: "12", Seq: 7, Encoding: "msgpack", Dictionary: 1 << 60, Size: 70000},

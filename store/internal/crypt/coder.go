@@ -1,4 +1,4 @@
-package body
+package crypt
 
 import (
 	"errors"
@@ -10,32 +10,31 @@ import (
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/printable"
-	"github.com/larder-dev/larder/store/internal/compress"
+
 	"github.com/larder-dev/larder/store/internal/format"
-	"github.com/larder-dev/larder/store/internal/keyring"
 )
 
 // Body is the payload of a record, that is, the encoded object, with the data needed to decode it.
 type Body struct {
 	Encoding string
-	Payload  []byte               // Payload is the encoded object, perhaps memory of a transaction.
-	Size     int                  // Size is the number of bytes of the uncompressed payload.
-	dict     *compress.Dictionary // dict compressed the payload; nil for an uncompressed payload.
+	Payload  []byte      // Payload is the encoded object, perhaps memory of a transaction.
+	Size     int         // Size is the number of bytes of the uncompressed payload.
+	dict     *Dictionary // dict compressed the payload; nil for an uncompressed payload.
 }
 
 func (b Body) Compressed() bool { return b.dict != nil }
 
 // Coder decrypts, decompresses and decodes the stored objects of one collection. It is safe for concurrent use.
 type Coder struct {
-	*keyring.Sealer
-	*compress.Dictionaries
+	*Sealer
+	*Dictionaries
 	codec      codec.Codec
 	collection string
 }
 
-func New(collection string, codec codec.Codec, keys *keyring.Ring) *Coder {
+func NewCoder(collection string, codec codec.Codec, keys *Ring) *Coder {
 	sealer := keys.Sealer(collection)
-	return &Coder{Sealer: sealer, Dictionaries: compress.NewDictionaries(collection, sealer), codec: codec,
+	return &Coder{Sealer: sealer, Dictionaries: NewDictionaries(collection, sealer), codec: codec,
 		collection: collection}
 }
 
@@ -95,7 +94,7 @@ func (c *Coder) Decode(key string, b Body) (runtime.Object, error) {
 		return nil, err
 	}
 	obj, err := c.decodePlain(key, plain)
-	if cap(plain.Payload) <= compress.MaxPooled {
+	if cap(plain.Payload) <= MaxPooled {
 		*buf = plain.Payload
 		buffers.Put(buf)
 	}
