@@ -293,7 +293,7 @@ func Pull(ctx context.Context, from, path string, o Options) (name string, verif
 		if _, err := io.Copy(io.MultiWriter(f, h), io.NewSectionReader(in, 0, in.Size())); err != nil {
 			return err
 		}
-		if sum := fmt.Sprintf("%x", h.Sum(nil)); isName(base(name)) && !strings.HasSuffix(base(name),
+		if sum := fmt.Sprintf("%x", h.Sum(nil)); isName(lastElement(name)) && !strings.HasSuffix(lastElement(name),
 			"-"+sum[:nameDigest]+nameSuffix) {
 			return fmt.Errorf("it is not what was pushed: its SHA-256 is %s", sum)
 		}
@@ -306,8 +306,8 @@ func Pull(ctx context.Context, from, path string, o Options) (name string, verif
 	return name, verified, nil
 }
 
-// base returns the last element of a snapshot's name for messages, which may be a URL or a path.
-func base(name string) string { return name[strings.LastIndexAny(name, "/:\\")+1:] }
+// lastElement returns the last element of a snapshot's name for messages, which may be a URL or a path.
+func lastElement(name string) string { return name[strings.LastIndexAny(name, "/:\\")+1:] }
 
 // borrowed is a file whose owner closes it: its Close does nothing.
 type borrowed struct{ diskFile }
