@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/internal/guest"
+	"github.com/larder-dev/larder/internal/base"
 )
 
 // Codec turns objects into payloads and back. It is safe for concurrent use.
@@ -101,11 +101,11 @@ type encodingDecoder interface {
 // codec for the same Go type, because a type may gain or lose generated protobuf from one build to the next. A panic of
 // c, or of a method of the Go type, becomes an error that wraps entry.ErrIncompatible.
 func Decode(c Codec, encoding string, data []byte) (obj runtime.Object, err error) {
-	err = guest.Try("the codec", func() (err error) {
+	err = base.Try("the codec", func() (err error) {
 		obj, err = decode(c, encoding, data)
 		return err
 	})
-	if guest.Panicked(err) && !errors.Is(err, entry.ErrIncompatible) {
+	if base.Panicked(err) && !errors.Is(err, entry.ErrIncompatible) {
 		err = fmt.Errorf("%w: %w", err, entry.ErrIncompatible)
 	}
 	return obj, err

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/internal/guest"
+	"github.com/larder-dev/larder/internal/base"
 	"github.com/larder-dev/larder/internal/msgpack"
 )
 
@@ -127,7 +127,7 @@ func (c *protobufCodec) Decode(data []byte) (runtime.Object, error) {
 			return err != nil
 		}
 		why := entry.ErrDamaged
-		if guest.Panicked(err) {
+		if base.Panicked(err) {
 			why = entry.ErrIncompatible
 		}
 		return nil, fmt.Errorf("decode *%s: %w: %w", c.typ, atProtobuf(err, c.typ, message, fails), why)

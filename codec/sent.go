@@ -15,7 +15,7 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/internal/guest"
+	"github.com/larder-dev/larder/internal/base"
 	"github.com/larder-dev/larder/internal/msgpack"
 )
 
@@ -316,7 +316,7 @@ func (s *Sent) unusual(text []byte, of metav1.TypeMeta) (*entry.Undecoded, error
 	obj, of, err := s.decodeJSON(text, of)
 	var payload []byte
 	if err == nil {
-		err = guest.Try("the codec", func() (err error) {
+		err = base.Try("the codec", func() (err error) {
 			payload, err = s.codec.Append(nil, obj)
 			return err
 		})

@@ -13,7 +13,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"github.com/larder-dev/larder/internal/guest"
+	"github.com/larder-dev/larder/internal/base"
 )
 
 // maxTries bounds the decoding attempts in the search for the undecodable field of one object.
@@ -21,7 +21,7 @@ const maxTries = 5000
 
 // unmarshal calls fn, which runs methods of a Go type that may be a user's. A panic becomes an error.
 func unmarshal(t reflect.Type, fn func() error) error {
-	return guest.Try(fmt.Sprintf("unmarshalling a *%s", t), fn)
+	return base.Try(fmt.Sprintf("unmarshalling a *%s", t), fn)
 }
 
 // atJSON adds to err the path of the field that cannot be decoded. fails reports whether decoding a reduced JSON text
@@ -158,7 +158,7 @@ var errFitsNot = errors.New("the value does not fit the type")
 
 // withoutContent replaces an error that may quote the object with one that quotes nothing. Panics stay distinguishable.
 func withoutContent(err error) error {
-	if guest.Panicked(err) {
+	if base.Panicked(err) {
 		return err
 	}
 	return errFitsNot

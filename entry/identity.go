@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/larder-dev/larder/internal/printable"
+	"github.com/larder-dev/larder/internal/base"
 )
 
 // Representation is the form of a collection's objects in Go: structs, unstructured objects or only metadata. One
@@ -114,22 +114,22 @@ func (id Identity) ID() string {
 // (unstructured)". Unprintable characters, which another program's file may have, are quoted.
 func (id Identity) String() string {
 	var b strings.Builder
-	b.WriteString(printable.Text(id.Resource) + "." + printable.Text(id.Version))
+	b.WriteString(base.PrintableText(id.Resource) + "." + base.PrintableText(id.Version))
 	if id.Group != "" {
-		b.WriteString("." + printable.Text(id.Group))
+		b.WriteString("." + base.PrintableText(id.Group))
 	}
 	if id.Namespace != "" {
-		b.WriteString(" in namespace " + printable.Text(id.Namespace))
+		b.WriteString(" in namespace " + base.PrintableText(id.Namespace))
 	}
 	for _, s := range []struct{ what, selector string }{
 		{"label", id.LabelSelector}, {"field", id.FieldSelector}, {"shard", id.ShardSelector},
 	} {
 		if s.selector != "" {
-			b.WriteString(", " + s.what + " selector " + printable.Text(s.selector))
+			b.WriteString(", " + s.what + " selector " + base.PrintableText(s.selector))
 		}
 	}
 	if id.Representation != "" && id.Representation != Typed {
-		b.WriteString(" (" + printable.Text(string(id.Representation)) + ")")
+		b.WriteString(" (" + base.PrintableText(string(id.Representation)) + ")")
 	}
 	return b.String()
 }

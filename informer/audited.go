@@ -10,7 +10,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer/audit"
-	"github.com/larder-dev/larder/internal/patient"
+	"github.com/larder-dev/larder/internal/base"
 	"github.com/larder-dev/larder/reflector"
 )
 
@@ -79,12 +79,12 @@ func (a audited) Repaired(ctx context.Context, err error) error {
 		if !needsRebuild(err) || a.i.file == nil {
 			return err
 		}
-		if err := patient.Sleep(ctx, a.i.clock, time.Second); err != nil {
+		if err := base.Sleep(ctx, a.i.clock, time.Second); err != nil {
 			return err
 		}
 		err = a.i.file.Err()
 		for err == nil && a.i.sync.missing.Load() {
-			if err := patient.Sleep(ctx, a.i.clock, time.Second); err != nil {
+			if err := base.Sleep(ctx, a.i.clock, time.Second); err != nil {
 				return err
 			}
 		}

@@ -7,8 +7,8 @@ import (
 
 	"github.com/larder-dev/larder/informer/internal/attributes"
 	"github.com/larder-dev/larder/informer/internal/delivery"
+	"github.com/larder-dev/larder/internal/base"
 	"github.com/larder-dev/larder/internal/limiter"
-	"github.com/larder-dev/larder/internal/patient"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -116,7 +116,7 @@ func (i *Informer) compareCluster(ctx context.Context, theirs string) error {
 		case err == nil || limiter.Final(err):
 			return nil //nolint:nilerr // an id that cannot be read counts as equal
 		}
-		if patient.Sleep(ctx, i.clock, delay.Step()) != nil {
+		if base.Sleep(ctx, i.clock, delay.Step()) != nil {
 			return nil //nolint:nilerr // the informer ends
 		}
 	}

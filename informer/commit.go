@@ -11,7 +11,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/internal/patient"
+	"github.com/larder-dev/larder/internal/base"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
 )
@@ -63,7 +63,7 @@ func (p *loop) persist(ctx context.Context, once func() (entry.Result, error)) e
 			repaired = true // only the attempt after the first repair is immediate
 			continue
 		}
-		if err := patient.Sleep(ctx, p.clock, delay.Step()); err != nil {
+		if err := base.Sleep(ctx, p.clock, delay.Step()); err != nil {
 			return err
 		}
 	}
@@ -84,7 +84,7 @@ func (p *loop) listAgain(ctx context.Context, reason reflector.Reason) {
 	p.markMissing()
 	if p.pause == nil {
 		p.pause = storeBackoff()
-	} else if patient.Sleep(ctx, p.clock, p.pause.Step()) != nil {
+	} else if base.Sleep(ctx, p.clock, p.pause.Step()) != nil {
 		return
 	}
 	switch {

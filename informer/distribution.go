@@ -13,7 +13,7 @@ import (
 
 	"github.com/larder-dev/larder/informer/internal/asks"
 	"github.com/larder-dev/larder/informer/internal/delivery"
-	"github.com/larder-dev/larder/internal/patient"
+	"github.com/larder-dev/larder/internal/base"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -37,7 +37,7 @@ type distribution struct {
 
 	// deltasMu is held while a batch is applied and queued for the handlers, while a late handler joins, and while a
 	// page is queued for a handler. Of user code, only index functions run under it.
-	deltasMu patient.Mutex
+	deltasMu base.Mutex
 
 	limit int // limit is the maximum number of objects of a page
 	// reading is a lock: a handler that waits for it may need the page that is being read.
@@ -50,7 +50,7 @@ type distribution struct {
 
 func newDistribution(i *sharedInformer) *distribution {
 	return &distribution{
-		store: i.store, detector: i.detector, deltasMu: patient.New(), asks: &i.asks, clock: i.clock,
+		store: i.store, detector: i.detector, deltasMu: base.NewMutex(), asks: &i.asks, clock: i.clock,
 		description: i.o.ObjectDescription, limit: backlogObjects, reading: make(chan struct{}, 1),
 	}
 }
@@ -130,7 +130,7 @@ func (d *distribution) nextPage(l *delivery.Listener) {
 				"type", d.description, "handler", l.Name)
 			reported = true
 		}
-		if patient.Sleep(l.Ctx, d.clock, delay.Step()) != nil {
+		if base.Sleep(l.Ctx, d.clock, delay.Step()) != nil {
 			return
 		}
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/larder-dev/larder/informer/durable"
 	"github.com/larder-dev/larder/informer/internal/delivery"
-	"github.com/larder-dev/larder/internal/patient"
+	"github.com/larder-dev/larder/internal/base"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
 )
@@ -83,7 +83,7 @@ func Locks(i *Informer) map[string]Lock {
 }
 
 // Deltas returns deltasMu, the mutex under which changes are stored and queued for handlers. The process loop needs it.
-func Deltas(i *Informer) patient.Mutex { return i.shared.distribution.deltasMu }
+func Deltas(i *Informer) base.Mutex { return i.shared.distribution.deltasMu }
 
 func Relist(i *Informer, reason reflector.Reason) { i.shared.currentReflector().Relist(reason) }
 

@@ -12,7 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/larder-dev/larder/informer/internal/delivery"
-	"github.com/larder-dev/larder/internal/patient"
+	"github.com/larder-dev/larder/internal/base"
 )
 
 // minimumResyncPeriod is the lower bound of a handler's resync period, the same as in client-go.
@@ -185,7 +185,7 @@ func (i *Informer) joinHandlers(ctx context.Context) {
 		}
 		utilruntime.HandleErrorWithContext(ctx, err, "The store cannot be read for an informer; trying again", "type",
 			i.o.ObjectDescription)
-		if patient.Sleep(ctx, i.clock, delay.Step()) != nil {
+		if base.Sleep(ctx, i.clock, delay.Step()) != nil {
 			return
 		}
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/larder-dev/larder/informer/audit"
 	"github.com/larder-dev/larder/informer/internal/attributes"
 	"github.com/larder-dev/larder/informer/internal/delivery"
-	"github.com/larder-dev/larder/internal/patient"
+	"github.com/larder-dev/larder/internal/base"
 	"github.com/larder-dev/larder/store"
 	"github.com/larder-dev/larder/store/memory"
 )
@@ -123,7 +123,7 @@ func TestRefsOfAList(t *testing.T) {
 		if _, err := m.Apply(t.Context(), entry.Batch{Ops: []entry.Op{{Type: entry.Upsert, Object: pod}}}); err != nil {
 			t.Fatal(err)
 		}
-		i := &sharedInformer{store: m, distribution: &distribution{deltasMu: patient.New()},
+		i := &sharedInformer{store: m, distribution: &distribution{deltasMu: base.NewMutex()},
 			auditor: audit.New(audit.Options{}), sync: newSyncing(func() {}), clock: clock.RealClock{}}
 		p := &loop{sharedInformer: i, cold: tt.cold, rewrites: tt.rewrites}
 		if p.list, err = m.BeginReplace(t.Context(), store.ReplaceOptions{Rewrite: tt.rewrites}); err != nil {

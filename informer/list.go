@@ -9,7 +9,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/fifo"
-	"github.com/larder-dev/larder/internal/patient"
+	"github.com/larder-dev/larder/internal/base"
 	"github.com/larder-dev/larder/reflector"
 )
 
@@ -124,7 +124,7 @@ func (p *loop) saveFirstList(ctx context.Context) {
 		case err == nil:
 			p.asks.ToNoteSaved()
 			return
-		case isClosed(err) || patient.Sleep(ctx, p.clock, delay.Step()) != nil:
+		case isClosed(err) || base.Sleep(ctx, p.clock, delay.Step()) != nil:
 			return
 		}
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer/internal/delivery"
-	"github.com/larder-dev/larder/internal/patient"
+	"github.com/larder-dev/larder/internal/base"
 	"github.com/larder-dev/larder/reflector"
 )
 
@@ -101,7 +101,7 @@ func (p *loop) readRetry(ctx context.Context, read func() error) error {
 			repaired = true
 			continue
 		}
-		if err := patient.Sleep(ctx, p.clock, delay.Step()); err != nil {
+		if err := base.Sleep(ctx, p.clock, delay.Step()); err != nil {
 			return err
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/informer/internal/delivery"
-	"github.com/larder-dev/larder/internal/patient"
+	"github.com/larder-dev/larder/internal/base"
 )
 
 // RunWithContext runs the informer until ctx ends or the store is closed. When it returns, the informer's goroutines
@@ -135,7 +135,7 @@ func (i *Informer) resyncLoop(ctx context.Context) {
 	case <-ctx.Done():
 		return
 	}
-	for patient.Sleep(ctx, i.clock, period) == nil {
+	for base.Sleep(ctx, i.clock, period) == nil {
 		if i.processor.ResyncDue(i.clock.Now()) {
 			i.resyncs.Store(true)
 			i.shared.asks.ToResync()

@@ -15,7 +15,7 @@ import (
 	"github.com/larder-dev/larder/informer/audit"
 	"github.com/larder-dev/larder/informer/internal/asks"
 	"github.com/larder-dev/larder/informer/internal/attributes"
-	"github.com/larder-dev/larder/internal/patient"
+	"github.com/larder-dev/larder/internal/base"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
 	"github.com/larder-dev/larder/store/indexer"
@@ -82,7 +82,7 @@ type sharedInformer struct {
 
 	cluster clusterInUse
 
-	indexMu patient.Mutex
+	indexMu base.Mutex
 	// indexVersions holds the versions of the Informers' index functions; guarded by indexMu.
 	indexVersions map[string]string
 
@@ -106,7 +106,7 @@ func newShared(i *Informer, lw cache.ListerWatcher) *sharedInformer {
 	s := &sharedInformer{
 		o: i.o, lw: lw, example: i.example, clock: i.clock,
 		detector: cache.NewCacheMutationDetector(i.o.ObjectDescription), queue: fifo.New(fifo.Options{}),
-		indexMu: patient.New(), indexVersions: map[string]string{},
+		indexMu: base.NewMutex(), indexVersions: map[string]string{},
 		opened: make(chan struct{}), done: make(chan struct{}),
 	}
 	s.seeds, s.cluster.changed = &seeds{i: s}, make(chan struct{})

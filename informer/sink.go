@@ -15,7 +15,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/fifo"
 	"github.com/larder-dev/larder/informer/internal/attributes"
-	"github.com/larder-dev/larder/internal/patient"
+	"github.com/larder-dev/larder/internal/base"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
 )
@@ -96,7 +96,7 @@ func (s *sink) info(ctx context.Context) (entry.Info, error) {
 			return info, err
 		}
 		utilruntime.HandleErrorWithContext(ctx, err, "Failed to read the state of the store; trying again")
-		if err := patient.Sleep(ctx, s.clock, delay.Step()); err != nil {
+		if err := base.Sleep(ctx, s.clock, delay.Step()); err != nil {
 			return info, err
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer/audit"
 	"github.com/larder-dev/larder/informer/durable"
-	"github.com/larder-dev/larder/internal/printable"
+	"github.com/larder-dev/larder/internal/base"
 	"github.com/larder-dev/larder/reflector"
 )
 
@@ -169,7 +169,7 @@ func unindexed(all []entry.LeftOut) error {
 	for _, l := range all {
 		if l.Reason == entry.LeftOutIndex {
 			return fmt.Errorf("an index function failed for %s: the object is missing, or held in an older state, until it "+
-				"changes; Status.LeftOut has all such objects, and the log the error", printable.Key(l.Key))
+				"changes; Status.LeftOut has all such objects, and the log the error", base.PrintableKey(l.Key))
 		}
 	}
 	return nil

@@ -3,7 +3,7 @@ package reflector
 import (
 	"errors"
 
-	"github.com/larder-dev/larder/internal/guest"
+	"github.com/larder-dev/larder/internal/base"
 	"github.com/larder-dev/larder/reflector/internal/gate"
 	"github.com/larder-dev/larder/reflector/internal/request"
 )
@@ -11,10 +11,10 @@ import (
 // These errors are the reasons why a connection is down. Status.Err and the errors of Options.OnError wrap them.
 var (
 	// ErrPanicked: the ListerWatcher, Options.Verify or Options.Compare panicked, and utilruntime.ReallyCrash is off.
-	ErrPanicked = guest.ErrPanicked
+	ErrPanicked = base.ErrPanicked
 	// ErrOverdue: a call has not returned although its context has ended. The reflector waits for an overdue call of
 	// the ListerWatcher; it abandons an overdue call of Options.Verify or Options.Compare.
-	ErrOverdue = guest.ErrOverdue
+	ErrOverdue = base.ErrOverdue
 	// ErrPutOff: until the request timed out, the server's only answer was to retry later (Retry-After).
 	ErrPutOff = request.ErrPutOff
 	// ErrShortWatch: the server ended a watch without an error, but right after it began.

@@ -11,7 +11,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/internal/patient"
+	"github.com/larder-dev/larder/internal/base"
 	"github.com/larder-dev/larder/reflector/internal/history"
 	"github.com/larder-dev/larder/seed"
 )
@@ -41,7 +41,7 @@ func (s *session) seed(ctx context.Context, reason Reason) outcome {
 		return outcome{}
 	}
 	s.conn.connected()
-	if again && patient.Sleep(ctx, s.o.Clock, rand.N(seedSpread)) != nil {
+	if again && base.Sleep(ctx, s.o.Clock, rand.N(seedSpread)) != nil {
 		return outcome{Kind: stop}
 	}
 	defer s.conn.listing.releaseIfSlow()()

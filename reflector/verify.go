@@ -11,7 +11,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/internal/guest"
+	"github.com/larder-dev/larder/internal/base"
 	"github.com/larder-dev/larder/reflector/internal/history"
 	"github.com/larder-dev/larder/reflector/internal/pace"
 	"github.com/larder-dev/larder/reflector/internal/request"
@@ -44,15 +44,15 @@ type guards struct {
 	// the first object.
 	probed string
 
-	verifier guest.Guest[Reason]
-	comparer guest.Guest[Comparison]
+	verifier base.Guest[Reason]
+	comparer base.Guest[Comparison]
 }
 
 func newGuards(s *session) *guards {
 	return &guards{
 		s:        s,
-		verifier: guest.Guest[Reason]{What: "Options.Verify", Wait: request.CallWait},
-		comparer: guest.Guest[Comparison]{What: "Options.Compare", Wait: request.CallWait},
+		verifier: base.Guest[Reason]{What: "Options.Verify", Wait: request.CallWait},
+		comparer: base.Guest[Comparison]{What: "Options.Compare", Wait: request.CallWait},
 	}
 }
 

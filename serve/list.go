@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/internal/parallel"
+	"github.com/larder-dev/larder/internal/base"
 	"github.com/larder-dev/larder/store/history"
 )
 
@@ -157,7 +157,7 @@ func (x *extent) gather(items [][]byte, length int, shared bool) {
 // acquires at least the memory of the stored objects plus the memory for rendering the largest one.
 func (q *request) holdPage(entries []entry.Entry) (needs []int64, err error) {
 	needs = make([]int64, len(entries))
-	parallel.Each(len(entries), sizeOf(entries), func(i int) {
+	base.Parallel(len(entries), sizeOf(entries), func(i int) {
 		needs[i] = q.collection.renderer.memory(q.format, entries[i])
 	})
 	least := answerOverhead + int64(sizeOf(entries)) + slices.Max(append(needs, 0))
@@ -291,7 +291,7 @@ func (q *request) renderAll(entries []entry.Entry, needs []int64) (items [][]byt
 		cost *= 4 // other formats require that an object is decoded and encoded
 	}
 	now := time.Now()
-	parallel.Each(len(entries), cost, func(i int) {
+	base.Parallel(len(entries), cost, func(i int) {
 		need := min(needs[i], rendering)
 		_ = working.Acquire(context.Background(), need) // Acquire cannot fail: its context never ends
 		defer working.Release(need)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/larder-dev/larder/internal/printable"
+	"github.com/larder-dev/larder/internal/base"
 )
 
 // Errors of opening a snapshot.
@@ -61,7 +61,7 @@ func (e *DamageError) Error() string {
 	}
 	fmt.Fprintf(&b, " at offset %d", e.Offset)
 	if e.Collection != "" {
-		fmt.Fprintf(&b, ", %s", printable.Text(e.Collection))
+		fmt.Fprintf(&b, ", %s", base.PrintableText(e.Collection))
 	}
 	if e.First != "" || e.Last != "" {
 		fmt.Fprintf(&b, ", keys %q to %q", e.First, e.Last)
@@ -102,7 +102,7 @@ func (e *MissingError) Error() string {
 	if e.Objects == 1 {
 		objects = "object is"
 	}
-	fmt.Fprintf(&b, "%s%d %s missing from %s:", least, e.Objects, objects, printable.Text(e.Collection))
+	fmt.Fprintf(&b, "%s%d %s missing from %s:", least, e.Objects, objects, base.PrintableText(e.Collection))
 	for i, d := range e.Damage {
 		if i == maxDamage {
 			fmt.Fprintf(&b, "\n  … and %d more blocks", len(e.Damage)-i)

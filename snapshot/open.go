@@ -10,7 +10,7 @@ import (
 
 	"aead.dev/minisign"
 
-	"github.com/larder-dev/larder/internal/printable"
+	"github.com/larder-dev/larder/internal/base"
 	"github.com/larder-dev/larder/snapshot/internal/layout"
 )
 
@@ -27,7 +27,7 @@ func (f *File) open(keys []minisign.PublicKey) error {
 		return f.damage(0, -1, err.Error())
 	case begin.Version != layout.Version:
 		return fmt.Errorf("%w: it is in format %d, written by Larder %s, and this program reads format %d: upgrade Larder",
-			ErrNewerFormat, begin.Version, printable.Text(begin.Larder), layout.Version)
+			ErrNewerFormat, begin.Version, base.PrintableText(begin.Larder), layout.Version)
 	}
 	f.manifest.Format = begin.Version
 	foot, err := f.footer(begin.ID, int64(size))
@@ -218,7 +218,7 @@ func (f *File) documentAt(t documentText, begin, end int64) (int64, error) {
 	case t.Name == "" || twice:
 		return 0, fmt.Errorf("%w: a document has no name, or one that another has", errCatalog)
 	case !t.sizes() || int64(t.Stored) > end-begin:
-		return 0, fmt.Errorf("%w: the document %s is not within the file", errCatalog, printable.Text(t.Name))
+		return 0, fmt.Errorf("%w: the document %s is not within the file", errCatalog, base.PrintableText(t.Name))
 	}
 	f.documents[t.Name] = document{begin: begin, size: t.Size, stored: t.Stored, digest: string(t.Digest)}
 	f.manifest.Documents = append(f.manifest.Documents, t.Name)

@@ -6,7 +6,7 @@ import (
 	"io/fs"
 	"os"
 
-	"github.com/larder-dev/larder/internal/wholefile"
+	"github.com/larder-dev/larder/internal/base"
 )
 
 // saveAt calls write with a new temporary file, and renames that file to path. If several processes save to one path at
@@ -20,7 +20,7 @@ func saveAt(path string, o SaveOptions, write func(*os.File) (Saved, error)) (sa
 		}
 		return err
 	}
-	err = wholefile.Write(path, wholefile.Options{May: may}, func(f *os.File) error {
+	err = base.WriteFile(path, base.WriteOptions{May: may}, func(f *os.File) error {
 		if saved, err = write(f); err == nil && o.Accept != nil {
 			err = o.Accept(saved)
 		}
@@ -28,7 +28,7 @@ func saveAt(path string, o SaveOptions, write func(*os.File) (Saved, error)) (sa
 		return err
 	})
 	switch {
-	case errors.Is(err, wholefile.ErrNotSynced):
+	case errors.Is(err, base.ErrNotSynced):
 		return saved, fmt.Errorf("save to %s: the snapshot is there, but %w", path, err)
 	case err != nil:
 		return Saved{}, fmt.Errorf("save to %s: %w", path, err)

@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/internal/patient"
+	"github.com/larder-dev/larder/internal/base"
 	"github.com/larder-dev/larder/store/history"
 	"github.com/larder-dev/larder/store/indexer"
 	"github.com/larder-dev/larder/store/internal/boltfile"
@@ -31,7 +31,7 @@ type Collection struct {
 	cluster string // cluster is the id that ClaimCluster has claimed; store.live.mu guards it
 
 	// mu is held for each write transaction except a Flush, and never while user code runs. Lock order: mu, then in.Front.
-	mu       patient.Mutex
+	mu       base.Mutex
 	closed   bool          // closed makes Apply fail after Close; in.Front guards it
 	released atomic.Bool   // released is true once Close has ended and the collection can be opened again
 	ending   atomic.Bool   // ending is true once Close was called
@@ -83,12 +83,12 @@ func openCollection(
 		return nil, err
 	}
 	c := &Collection{
-		mu:    patient.New(),
+		mu:    base.NewMutex(),
 		read:  s.reader(name, o.Codec),
 		store: s,
 		id:    id,
 		in: engine.Intake{ID: id, KeyFunc: o.KeyFunc, Limits: limitsOf(o.Residency), Codec: o.Codec,
-			Indexing: patient.New()},
+			Indexing: base.NewMutex()},
 		resource:  o.Resource,
 		readOnly:  s.ReadOnly(),
 		committed: o.Committed, decodes: o.Decodes, residency: o.Residency,
@@ -96,7 +96,8 @@ func openCollection(
 
 		tombstones: changelog.MaxTombstones,
 	}
-	c.in.Back, c.read.Memtable, c.read.CustomKeys = back{c}, engine.NewMemtable[engine.Covers](), engine.CustomKeys(o.KeyFunc)
+	c.in.Back, c.read.Memtable = back{c}, engine.NewMemtable[engine.Covers]()
+	c.read.CustomKeys = engine.CustomKeys(o.KeyFunc)
 	if o.Compression != NoCompression {
 		c.compressor = crypt.NewCompressor()
 	}

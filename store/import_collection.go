@@ -9,7 +9,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/internal/printable"
+	"github.com/larder-dev/larder/internal/base"
 	"github.com/larder-dev/larder/store/internal/engine"
 )
 
@@ -83,16 +83,16 @@ func (i *Import) validate(r entry.Entry) error {
 	case i.done || i.c == nil:
 		return errors.New("no collection has been begun")
 	case len(r.Key) == 0 || len(r.Key) > entry.MaxKey:
-		return fmt.Errorf("a key of %d bytes, %s: only 1 to %d bytes can be stored", len(r.Key), printable.Key(r.Key),
+		return fmt.Errorf("a key of %d bytes, %s: only 1 to %d bytes can be stored", len(r.Key), base.PrintableKey(r.Key),
 			entry.MaxKey)
 	case r.Key <= i.last:
-		return fmt.Errorf("key %s was added after %s: records must be in key order, each once", printable.Key(r.Key),
-			printable.Key(i.last))
+		return fmt.Errorf("key %s was added after %s: records must be in key order, each once", base.PrintableKey(r.Key),
+			base.PrintableKey(i.last))
 	case max(len(r.UID), len(r.ResourceVersion), len(r.Encoding)) > maxTextLen:
 		return fmt.Errorf("record %s has a UID, resourceVersion or encoding of more than the %d bytes that can be stored",
-			printable.Key(r.Key), maxTextLen)
+			base.PrintableKey(r.Key), maxTextLen)
 	case r.Encoding == "":
-		return fmt.Errorf("record %s has no encoding", printable.Key(r.Key))
+		return fmt.Errorf("record %s has no encoding", base.PrintableKey(r.Key))
 	}
 	return nil
 }

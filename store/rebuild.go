@@ -139,7 +139,8 @@ func (s *Store) revive(c *copier.Copier) error {
 			return err
 		}
 		err = c.Write(func(tx *bolt.Tx) error {
-			if _, err := engine.CollectionBucket(tx, live.read.Name); errors.Is(err, ErrNoCollection) && c.Lost[live.read.Name] == nil {
+			_, err := engine.CollectionBucket(tx, live.read.Name)
+			if errors.Is(err, ErrNoCollection) && c.Lost[live.read.Name] == nil {
 				c.Lost[live.read.Name], c.Behind[live.read.Name] = entry.ErrDamaged, true
 			}
 			return live.revive(tx, c.Behind[live.read.Name])

@@ -15,7 +15,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/internal/patient"
+	"github.com/larder-dev/larder/internal/base"
 )
 
 // Errors of Auditor.Audit.
@@ -132,7 +132,7 @@ func (a *Auditor) Run(ctx context.Context) {
 	if a.o.Every <= 0 {
 		return
 	}
-	for patient.Sleep(ctx, a.o.Clock, a.o.Every/2+rand.N(a.o.Every/2+1)) == nil {
+	for base.Sleep(ctx, a.o.Clock, a.o.Every/2+rand.N(a.o.Every/2+1)) == nil {
 		logger := klog.FromContext(ctx).WithValues("type", a.o.Description)
 		report, err := a.Audit(ctx)
 		switch {

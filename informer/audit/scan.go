@@ -7,7 +7,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/internal/patient"
+	"github.com/larder-dev/larder/internal/base"
 )
 
 const (
@@ -149,7 +149,7 @@ func (s *scan) pages(ctx context.Context) (due verdict, err error) {
 			return due, nil
 		}
 		token = p.next
-		if err := patient.Sleep(ctx, s.o.Clock, min(max(pause, rest*took), pauseMax)); err != nil {
+		if err := base.Sleep(ctx, s.o.Clock, min(max(pause, rest*took), pauseMax)); err != nil {
 			return due, err
 		}
 	}
@@ -198,7 +198,7 @@ func (s *scan) catchUp(ctx context.Context, to string) error {
 		if !s.o.Subject.Live() {
 			begun = s.o.Clock.Now()
 		}
-		if err := patient.Sleep(ctx, s.o.Clock, step); err != nil {
+		if err := base.Sleep(ctx, s.o.Clock, step); err != nil {
 			return err
 		}
 	}

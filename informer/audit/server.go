@@ -14,7 +14,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/internal/patient"
+	"github.com/larder-dev/larder/internal/base"
 )
 
 // page is one page of the server's list, as references: key, UID and resourceVersion of each object.
@@ -53,7 +53,7 @@ func (s *scan) page(ctx context.Context, token string) (p page, err error) {
 		if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
 			wait += time.Duration(seconds) * time.Second
 		}
-		if err := patient.Sleep(ctx, s.o.Clock, wait); err != nil {
+		if err := base.Sleep(ctx, s.o.Clock, wait); err != nil {
 			return p, err
 		}
 	}

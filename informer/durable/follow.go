@@ -7,7 +7,7 @@ import (
 
 	"k8s.io/klog/v2"
 
-	"github.com/larder-dev/larder/internal/patient"
+	"github.com/larder-dev/larder/internal/base"
 	"github.com/larder-dev/larder/store"
 	"github.com/larder-dev/larder/store/consumer"
 )
@@ -40,7 +40,7 @@ func (f *follower) run(ctx context.Context) {
 			continue
 		}
 		f.note(func(s *Status) { s.Err = err })
-		if patient.Sleep(ctx, f.o.Clock, delay(tries, readRetry, readRetryMax)) != nil {
+		if base.Sleep(ctx, f.o.Clock, delay(tries, readRetry, readRetryMax)) != nil {
 			return
 		}
 	}

@@ -12,8 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 
-	"github.com/larder-dev/larder/internal/owner"
-	"github.com/larder-dev/larder/internal/realpath"
+	"github.com/larder-dev/larder/internal/base"
 )
 
 // maxSocketPath is the maximum length, in bytes, of a path that is used unchanged as the address of a socket. The
@@ -24,7 +23,7 @@ const maxSocketPath = 100
 // path with ".sock" appended, or, if that is too long for a socket, ".larder-<hash of the store's name>.sock" in the
 // same directory. Symbolic links are resolved first, so that all names of one store lead to one socket.
 func SocketPath(storePath string) (string, error) {
-	real, err := realpath.Of(storePath)
+	real, err := base.RealPath(storePath)
 	if err != nil {
 		return "", err
 	}
@@ -135,7 +134,7 @@ func dial(ctx context.Context, path, storePath string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if uid, known := owner.Peer(c.(*net.UnixConn), path); known && !owner.Trusted(uid) {
+	if uid, known := base.PeerOwner(c.(*net.UnixConn), path); known && !base.TrustedOwner(uid) {
 		file, err := os.Stat(storePath)
 		if of, known := fileOwner(file, err); !known || of != uid {
 			return nil, errors.Join(fmt.Errorf("user %d: %w", uid, ErrOtherUser), c.Close())
@@ -148,7 +147,7 @@ func fileOwner(info fs.FileInfo, err error) (uid int, known bool) {
 	if err != nil {
 		return 0, false
 	}
-	return owner.Of(info)
+	return base.OwnerOf(info)
 }
 
 // shortPath returns a path that leads to the same socket as path and is short enough for an address: path, or a path

@@ -14,7 +14,7 @@ import (
 
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/internal/printable"
+	"github.com/larder-dev/larder/internal/base"
 	"github.com/larder-dev/larder/snapshot"
 )
 
@@ -35,7 +35,7 @@ func (d *Decoder) Decode(e entry.Entry) (*unstructured.Unstructured, error) {
 	if len(e.Payload) > 0 {
 		obj, err := codec.Decode(d.codec, e.Encoding, e.Payload)
 		if err != nil {
-			return nil, d.collection.undecodable(fmt.Errorf("%s in collection %s: %w", printable.Key(e.Key), d.collection.ID,
+			return nil, d.collection.undecodable(fmt.Errorf("%s in collection %s: %w", base.PrintableKey(e.Key), d.collection.ID,
 				err))
 		}
 		u = obj.(*unstructured.Unstructured)

@@ -13,7 +13,7 @@ import (
 
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/internal/parallel"
+	"github.com/larder-dev/larder/internal/base"
 )
 
 func listJSON(v *values, sent *codec.Sent) (*List, error) {
@@ -69,7 +69,7 @@ func (t *texts) add(text []byte) error {
 func (t *texts) make() error {
 	of := itemOf(t.list.TypeMeta)
 	made, errs := make([]*entry.Undecoded, len(t.all)), make([]error, len(t.all))
-	parallel.Each(len(t.all), t.size, func(i int) { made[i], errs[i] = t.sent.JSON(t.all[i], of) })
+	base.Parallel(len(t.all), t.size, func(i int) { made[i], errs[i] = t.sent.JSON(t.all[i], of) })
 	n := 0
 	for ; n < len(made); n++ {
 		if t.waits = errors.Is(errs[n], codec.ErrNoKind) && t.list.Kind == ""; t.waits {

@@ -9,7 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/larder-dev/larder/internal/wholefile"
+	"github.com/larder-dev/larder/internal/base"
 )
 
 // Files is a set of files with snapshots: a directory, or a remote store. Methods fail with fs.ErrNotExist for a
@@ -82,7 +82,7 @@ func (d directory) List(context.Context) (all []Info, _ error) {
 
 func (d directory) Put(_ context.Context, name string, r io.ReadSeeker) error {
 	ours := func(name string) bool { return name == latestFile || isName(name) }
-	return wholefile.Write(filepath.Join(string(d), name), wholefile.Options{Ours: ours}, func(f *os.File) error {
+	return base.WriteFile(filepath.Join(string(d), name), base.WriteOptions{Ours: ours}, func(f *os.File) error {
 		_, err := io.Copy(f, r)
 		return err
 	})

@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/larder-dev/larder/internal/wholefile"
+	"github.com/larder-dev/larder/internal/base"
 	"github.com/larder-dev/larder/snapshot"
 )
 
@@ -288,7 +288,7 @@ func Pull(ctx context.Context, from, path string, o Options) (name string, verif
 	if err != nil {
 		return name, false, fmt.Errorf("pull %s: %w", name, err)
 	}
-	err = wholefile.Write(path, wholefile.Options{May: snapshot.Replaceable}, func(f *os.File) error {
+	err = base.WriteFile(path, base.WriteOptions{May: snapshot.Replaceable}, func(f *os.File) error {
 		h := sha256.New()
 		if _, err := io.Copy(io.MultiWriter(f, h), io.NewSectionReader(in, 0, in.Size())); err != nil {
 			return err

@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/internal/patient"
+	"github.com/larder-dev/larder/internal/base"
 	"github.com/larder-dev/larder/store"
 	"github.com/larder-dev/larder/store/indexer"
 	"github.com/larder-dev/larder/store/internal/crypt"
@@ -42,7 +42,7 @@ func New(id entry.Identity, o store.CollectionOptions) (*Collection, error) {
 	}
 	m := &Collection{
 		in: engine.Intake{ID: id, KeyFunc: o.KeyFunc, Limits: engine.ReplaceLimits{Held: math.MaxInt, Step: math.MaxInt},
-			Indexing: patient.New()},
+			Indexing: base.NewMutex()},
 		info: entry.Info{Identity: id, Resource: o.Resource, NextSeq: 1},
 	}
 	if m.in.KeyFunc == nil {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/internal/printable"
+	"github.com/larder-dev/larder/internal/base"
 )
 
 // ErrNoField is returned if a Query names a field that objects of the type do not have, or that is not a string, a
@@ -60,7 +60,7 @@ func (q Query) ForEntries(c codec.Codec) func(entry.Entry) (bool, error) {
 		}
 		obj, err := codec.Decode(c, e.Encoding, e.Payload)
 		if err != nil {
-			return false, fmt.Errorf("%s: %w", printable.Key(e.Key), err)
+			return false, fmt.Errorf("%s: %w", base.PrintableKey(e.Key), err)
 		}
 		return m.Object(obj)
 	}

@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/crypto/chacha20poly1305"
 
-	"github.com/larder-dev/larder/internal/printable"
+	"github.com/larder-dev/larder/internal/base"
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
@@ -205,7 +205,7 @@ func (k *Keys) Unwrap(_ context.Context, id string, wrapped []byte) ([]byte, err
 	}
 	key := k.find(id)
 	if key == nil {
-		return nil, fmt.Errorf("%w: it is sealed under key %s, and there are %v", ErrWrongKey, printable.Key(id), k)
+		return nil, fmt.Errorf("%w: it is sealed under key %s, and there are %v", ErrWrongKey, base.PrintableKey(id), k)
 	}
 	dataKey, err := format.Unseal(key.aead, []byte(id), wrapped)
 	if err != nil {

@@ -156,7 +156,7 @@ var serveAccessMutants = []mutant{
 	{
 		name:   "access/files-of-others",
 		breaks: "A kubeconfig that another user has placed in a directory of everybody is refused.",
-		file:   "internal/owner/doc.go",
+		file:   "internal/base/owner.go",
 		old:    "in.Mode().Perm()&0o022 == 0",
 		new:    "in.Mode().Perm()&0o022 != 0",
 		test:   "TestKubeconfigOfAnotherUser",

@@ -68,10 +68,10 @@ var serveHostileMutants = []mutant{
 	{
 		name:   "owner/own-directory-in-tmp",
 		breaks: "Another user's directory within a shared one is not trusted, nor are its files.",
-		file:   "internal/owner/doc.go",
+		file:   "internal/base/owner.go",
 		old:    `		path = above`,
 		new:    `		return nil`,
-		test:   "TestCheck",
+		test:   "TestCheckOwner",
 	},
 	{
 		name:   "access/refused-at-once",

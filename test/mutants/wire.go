@@ -202,10 +202,10 @@ var wireMutants = []mutant{
 		name:   "codec/panic-of-a-type",
 		breaks: "A Go type whose methods panic makes an object undecodable, and does not end the process.",
 		file:   "codec/where.go",
-		old: `	return guest.Try(fmt.Sprintf("unmarshalling a *%s", t), fn)
+		old: `	return base.Try(fmt.Sprintf("unmarshalling a *%s", t), fn)
 `,
 		new: `	if t == nil {
-		return guest.Try(fmt.Sprint(t), fn)
+		return base.Try(fmt.Sprint(t), fn)
 	}
 	return fn()
 `,

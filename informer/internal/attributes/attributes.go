@@ -12,7 +12,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer/internal/shared"
-	"github.com/larder-dev/larder/internal/guest"
+	"github.com/larder-dev/larder/internal/base"
 	"github.com/larder-dev/larder/internal/limiter"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
@@ -381,12 +381,12 @@ func Bounded(what string, fn func(ctx context.Context) (string, error)) func(ctx
 	if fn == nil {
 		return nil
 	}
-	g := &guest.Guest[string]{What: what, Wait: callWait}
+	g := &base.Guest[string]{What: what, Wait: callWait}
 	return func(ctx context.Context) (string, error) {
 		limited, cancel := context.WithTimeout(ctx, callTime)
 		defer cancel()
 		v, err := g.Call(ctx, limited, fn)
-		if errors.Is(err, guest.ErrOverdue) || errors.Is(err, guest.ErrPanicked) {
+		if errors.Is(err, base.ErrOverdue) || errors.Is(err, base.ErrPanicked) {
 			err = fmt.Errorf("%s: %w", what, err)
 		}
 		return v, err

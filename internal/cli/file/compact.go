@@ -13,9 +13,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/base"
 	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/cli/input"
-	"github.com/larder-dev/larder/internal/realpath"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/store"
 	"github.com/larder-dev/larder/store/seal"
@@ -174,7 +174,7 @@ func fileAt(path string) (string, error) {
 	if err != nil || info.Mode()&fs.ModeSymlink == 0 {
 		return path, err
 	}
-	return realpath.Of(path)
+	return base.RealPath(path)
 }
 
 func compactError(path string, err error) error {

@@ -10,9 +10,9 @@ import (
 	"syscall"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/base"
 	"github.com/larder-dev/larder/internal/cli/command"
-	"github.com/larder-dev/larder/internal/holder"
-	"github.com/larder-dev/larder/internal/realpath"
+
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/store"
@@ -27,9 +27,9 @@ func StoreError(path string, err error) error {
 	case errors.Is(err, source.ErrNoAnswer):
 		return command.WithHint(err,
 			"%s is stopped or stuck: let it go on (kill -CONT), or end it (kill -KILL), after which the file can be read",
-			holderName(holder.Of(path)))
+			holderName(base.HoldersOf(path)))
 	case errors.As(err, &held):
-		if holders := holder.Of(path); len(holders) > 0 {
+		if holders := base.HoldersOf(path); len(holders) > 0 {
 			return command.WithHint(err,
 				"a program other than larder sync holds the file, %s: stop it, since only a larder sync answers while it runs",
 				HoldingAs(false, holders))
@@ -52,7 +52,7 @@ func StoreError(path string, err error) error {
 }
 
 // holderName names the process that has a store open but does not answer on the store's socket.
-func holderName(holders []holder.Holder) string {
+func holderName(holders []base.Holder) string {
 	if len(holders) == 1 {
 		return holders[0].String()
 	}
@@ -184,7 +184,7 @@ func isBeside(path string, err error) bool {
 // isSame reports whether two paths name the same file once symbolic links are resolved, because errors name the
 // resolved path.
 func isSame(a, b string) bool {
-	real, err := realpath.Of(b)
+	real, err := base.RealPath(b)
 	return a == b || err == nil && a == real
 }
 
@@ -228,10 +228,10 @@ func Holding(path string) string {
 	if err == nil {
 		_ = st.Close()
 	}
-	return HoldingAs(!errors.Is(err, store.ErrLocked), holder.Of(path))
+	return HoldingAs(!errors.Is(err, store.ErrLocked), base.HoldersOf(path))
 }
 
-func HoldingAs(reading bool, holders []holder.Holder) string {
+func HoldingAs(reading bool, holders []base.Holder) string {
 	verb := "write"
 	if reading {
 		verb = "read"

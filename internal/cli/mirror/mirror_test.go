@@ -19,12 +19,12 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/internal/base"
 	"github.com/larder-dev/larder/internal/cli/clitest"
 	"github.com/larder-dev/larder/internal/cli/cluster"
 	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/config"
 	"github.com/larder-dev/larder/internal/fakeapi"
-	"github.com/larder-dev/larder/internal/holder"
 	"github.com/larder-dev/larder/internal/hook"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/store"
@@ -168,7 +168,7 @@ func TestSyncNamesHolder(t *testing.T) {
 	_, err = openForSync(context.Background(), path, -time.Second, store.Options{Logger: &silent})
 	clitest.WantError(t, err, "s is held by a process, which writes it", "or mirror into another file")
 
-	agents := []holder.Holder{{PID: 17, Name: "agent"}, {PID: 4, Name: "larder"}}
+	agents := []base.Holder{{PID: 17, Name: "agent"}, {PID: 4, Name: "larder"}}
 	if got, want := input.HoldingAs(true, agents),
 		"process 17 (agent) and process 4 (larder), which read it"; got != want {
 		t.Errorf("got %s, want %s", got, want)

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/larder-dev/larder/internal/guest"
+	"github.com/larder-dev/larder/internal/base"
 )
 
 // CallWait is how long a call of a ListerWatcher may outlive its context before it is reported as overdue.
@@ -39,7 +39,7 @@ func (l Requests) List(
 	var a answers
 	awaited, ended := Await(limited, l.by)
 	defer ended()
-	g := guest.Guest[runtime.Object]{What: "list", Wait: CallWait, Overdue: overdue}
+	g := base.Guest[runtime.Object]{What: "list", Wait: CallWait, Overdue: overdue}
 	list, err := g.Call(ctx, a.count(awaited), func(ctx context.Context) (runtime.Object, error) {
 		return l.lw.ListWithContext(ctx, o)
 	})
@@ -82,7 +82,7 @@ func (l Requests) Watch(
 ) (watch.Interface, error) {
 	awaited, ended := Await(limited, l.by)
 	defer ended()
-	g := guest.Guest[watch.Interface]{What: "watch", Wait: CallWait, Overdue: overdue, Drop: watch.Interface.Stop}
+	g := base.Guest[watch.Interface]{What: "watch", Wait: CallWait, Overdue: overdue, Drop: watch.Interface.Stop}
 	return g.Call(ctx, awaited, func(ctx context.Context) (watch.Interface, error) {
 		return l.lw.WatchWithContext(ctx, o)
 	})

@@ -11,8 +11,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 
-	"github.com/larder-dev/larder/internal/owner"
-	"github.com/larder-dev/larder/internal/realpath"
+	"github.com/larder-dev/larder/internal/base"
+
 	"github.com/larder-dev/larder/serve/access/internal/private"
 )
 
@@ -55,11 +55,11 @@ func Check(path, name string) error {
 }
 
 func target(path, name string) (string, error) {
-	real, err := realpath.Of(path)
+	real, err := base.RealPath(path)
 	if err != nil {
 		return "", err
 	}
-	if err := owner.Check(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := base.CheckOwner(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", err
 	}
 	if _, err := read(real, name); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -9,8 +9,8 @@ import (
 	bolt "go.etcd.io/bbolt"
 	"k8s.io/klog/v2"
 
+	"github.com/larder-dev/larder/internal/base"
 	"github.com/larder-dev/larder/internal/boltcheck"
-	"github.com/larder-dev/larder/internal/patient"
 )
 
 // File is a bbolt file that is kept open under its name.
@@ -44,7 +44,7 @@ type File struct {
 	// key. Only the holder of the writer lock uses it.
 	markedClean bool
 	// Exchange holds exchanging. Take the writer lock first.
-	exchanging patient.Mutex
+	exchanging base.Mutex
 	retiring   atomic.Int32 // retiring is the number of replaced files that readers still use.
 
 	// quarantined is the name to which Open moved a damaged file. unverified is true if Open has not verified some pages.
@@ -99,7 +99,7 @@ func New(path string, o Options) *File {
 	if o.Slow == nil {
 		o.Slow = func() {}
 	}
-	f := &File{Path: path, MaxSize: o.MaxSize, Commit: o.Commit, o: o, exchanging: patient.New()}
+	f := &File{Path: path, MaxSize: o.MaxSize, Commit: o.Commit, o: o, exchanging: base.NewMutex()}
 	f.background.init(f.Logger)
 	f.clocks = clocks{wall: o.Wall}
 	f.current = current{path: path, failed: make(chan struct{})}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/larder-dev/larder/internal/holder"
+	"github.com/larder-dev/larder/internal/base"
 )
 
 // lockPoll is the interval between attempts to get a lock that another process holds.
@@ -17,14 +17,14 @@ const lockPoll = 20 * time.Millisecond
 
 // locked returns an error that wraps ErrLocked. The error names the processes that lock the file, if they are known.
 func locked(path string) error {
-	switch holders := holder.Of(path); {
+	switch holders := base.HoldersOf(path); {
 	case len(holders) > 0:
 		names := make([]string, 0, len(holders))
 		for _, h := range holders {
 			names = append(names, h.String())
 		}
 		return fmt.Errorf("%w by %s; stop that process, or use another file", ErrLocked, strings.Join(names, " and "))
-	case holder.This(path):
+	case base.OpenHere(path):
 		return fmt.Errorf("%w: this process has it open already: share the *Store, or close it", ErrLocked)
 	}
 	return fmt.Errorf("%w, by another process or by another Store of this one; stop that process, or use another file",

@@ -8,7 +8,7 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"github.com/larder-dev/larder/internal/realpath"
+	"github.com/larder-dev/larder/internal/base"
 )
 
 // NewFile is a file that is made under a temporary name, and gets its final name when all of it is on the disk. Until
@@ -29,7 +29,7 @@ func BeginFile(ctx context.Context, path string, deadline time.Time) (*NewFile, 
 	if err := WantNone(path); err != nil {
 		return nil, err
 	}
-	path, err := realpath.Of(path)
+	path, err := base.RealPath(path)
 	if err != nil {
 		return nil, err
 	}

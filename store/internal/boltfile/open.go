@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/internal/realpath"
+	"github.com/larder-dev/larder/internal/base"
 )
 
 // openTries bounds the attempts of Open to replace a damaged file.
@@ -74,7 +74,7 @@ func (f *File) OpenExisting(ctx context.Context) error {
 
 // resolve resolves the symbolic links of the path, once: a link that replaces the file later is never followed.
 func (f *File) resolve() (err error) {
-	f.real, err = realpath.Of(f.Path)
+	f.real, err = base.RealPath(f.Path)
 	return err
 }
 

@@ -7,7 +7,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/internal/printable"
+	"github.com/larder-dev/larder/internal/base"
 	"github.com/larder-dev/larder/store/consumer"
 	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/format"
@@ -94,10 +94,10 @@ func (l *Log) named(seq, key []byte) (Change, error) {
 	case err != nil:
 	case !found:
 		err = fmt.Errorf("the changelog of collection %s names %s, which is not there: %w", l.collection,
-			printable.Key(string(key)), entry.ErrDamaged)
+			base.PrintableKey(string(key)), entry.ErrDamaged)
 	case !ok || want != c.Seq:
 		err = fmt.Errorf("the changelog of collection %s has %s at %x, and its record %d: %w", l.collection,
-			printable.Key(string(key)), seq, c.Seq, entry.ErrDamaged)
+			base.PrintableKey(string(key)), seq, c.Seq, entry.ErrDamaged)
 	}
 	return c, err
 }

@@ -5,7 +5,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
-	"github.com/larder-dev/larder/internal/printable"
+	"github.com/larder-dev/larder/internal/base"
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
@@ -68,9 +68,9 @@ func (c *collection) checkSeq(s state, k, key []byte) int {
 		c.problem("the changelog has a number of %d bytes", len(k))
 	case err != nil: // checkRecord reports a damaged record.
 	case !found:
-		c.problem("the changelog names %s, which is not there", printable.Key(string(key)))
+		c.problem("the changelog names %s, which is not there", base.PrintableKey(string(key)))
 	case h.Seq != seq:
-		c.problem("the changelog has %s at number %d, and its record says %d", printable.Key(string(key)), seq, h.Seq)
+		c.problem("the changelog has %s at number %d, and its record says %d", base.PrintableKey(string(key)), seq, h.Seq)
 	}
 	return len(payload)
 }
@@ -98,6 +98,6 @@ func (c *collection) checkFiled(s state, key string, h format.Header) {
 		return
 	}
 	if string(seqs.Get(format.SeqKey(h.Seq))) != key {
-		c.problem("record %s has sequence number %d, where the changelog does not have it", printable.Key(key), h.Seq)
+		c.problem("record %s has sequence number %d, where the changelog does not have it", base.PrintableKey(key), h.Seq)
 	}
 }

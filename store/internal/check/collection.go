@@ -10,7 +10,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/internal/printable"
+	"github.com/larder-dev/larder/internal/base"
 	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/changelog"
 	"github.com/larder-dev/larder/store/internal/crypt"
@@ -206,7 +206,7 @@ func (c *collection) checkRecord(s state, k, data []byte) int {
 		return 0
 	}
 	if h.Seq == 0 || h.Seq >= s.NextSeq {
-		c.problem("record %s has sequence number %d, and the next is %d", printable.Key(key), h.Seq, s.NextSeq)
+		c.problem("record %s has sequence number %d, and the next is %d", base.PrintableKey(key), h.Seq, s.NextSeq)
 	}
 	if h.Dictionary != 0 {
 		c.checkDictionary(s, h.Dictionary)
@@ -219,7 +219,7 @@ func (c *collection) checkRecord(s state, k, data []byte) int {
 		}
 		for _, value := range values {
 			if !engine.HasTerm(entries, value, key) {
-				c.problem("record %s is not in index %q, which it is filed in", printable.Key(key), name)
+				c.problem("record %s is not in index %q, which it is filed in", base.PrintableKey(key), name)
 			}
 		}
 	}
@@ -256,9 +256,9 @@ func (c *collection) checkIndexEntry(s state, name string, k, v []byte) int {
 	switch {
 	case err != nil: // checkRecord reports a damaged record.
 	case !found:
-		c.problem("index %q files %s, which is not there", name, printable.Key(key))
+		c.problem("index %q files %s, which is not there", name, base.PrintableKey(key))
 	case !slices.Contains(h.Terms[name], value):
-		c.problem("index %q files %s under a value that its record does not have", name, printable.Key(key))
+		c.problem("index %q files %s under a value that its record does not have", name, base.PrintableKey(key))
 	}
 	return len(payload)
 }
@@ -272,7 +272,7 @@ func (c *collection) checkDictionaries(s state) error {
 		if id, ok := format.ParseDictionaryKey(k); ok {
 			c.checkDictionary(s, id)
 		} else {
-			c.problem("a dictionary has the key %s", printable.Key(string(k)))
+			c.problem("a dictionary has the key %s", base.PrintableKey(string(k)))
 		}
 		return nil
 	})

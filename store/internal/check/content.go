@@ -9,8 +9,8 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/base"
 	"github.com/larder-dev/larder/internal/boltcheck"
-	"github.com/larder-dev/larder/internal/printable"
 	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/format"
 )
@@ -154,7 +154,7 @@ func (c *content) documents(ctx context.Context) error {
 		}
 		return b.ForEach(func(name, data []byte) error {
 			if _, err := format.ParseDocument(string(name), data); err != nil {
-				c.problem("document %s: %v", printable.Key(string(name)), err)
+				c.problem("document %s: %v", base.PrintableKey(string(name)), err)
 			}
 			return nil
 		})

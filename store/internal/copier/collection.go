@@ -8,7 +8,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/internal/printable"
+	"github.com/larder-dev/larder/internal/base"
 	"github.com/larder-dev/larder/store/consumer"
 	"github.com/larder-dev/larder/store/internal/changelog"
 	"github.com/larder-dev/larder/store/internal/crypt"
@@ -259,13 +259,13 @@ func (c *collection) record(
 	dict, known := c.dicts[h.Dictionary]
 	switch {
 	case h.Dictionary != 0 && !known:
-		return h, nil, fmt.Errorf("record %s in collection %s: its dictionary is not there: %w", printable.Key(key), c.name,
-			entry.ErrDamaged)
+		return h, nil, fmt.Errorf("record %s in collection %s: its dictionary is not there: %w",
+			base.PrintableKey(key), c.name, entry.ErrDamaged)
 	case c.fresh == nil:
 		return h, stored, c.sealer.Verify(bucket, key, h, payload)
 	case h.Unknown != 0:
 		return h, nil, fmt.Errorf("record %s in collection %s is of version %d, which a newer program has written: %w",
-			printable.Key(key), c.name, h.Unknown, entry.ErrIncompatible)
+			base.PrintableKey(key), c.name, h.Unknown, entry.ErrIncompatible)
 	}
 	plain, err := c.sealer.Payload(bucket, key, h, payload)
 	if err != nil {

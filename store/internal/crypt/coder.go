@@ -9,7 +9,7 @@ import (
 
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/internal/printable"
+	"github.com/larder-dev/larder/internal/base"
 
 	"github.com/larder-dev/larder/store/internal/format"
 )
@@ -46,7 +46,7 @@ func (c *Coder) Open(objects *bolt.Bucket, key string, h format.Header, payload 
 			fmt.Errorf(
 				"record %s in collection %s is of version %d, which a newer program has written; a relist that writes every "+
 					"body anew repairs it: %w",
-				printable.Key(key), c.collection, h.Unknown, entry.ErrIncompatible)
+				base.PrintableKey(key), c.collection, h.Unknown, entry.ErrIncompatible)
 	}
 	var err error
 	if b.Payload, err = c.Payload(format.BucketObjects, key, h, payload); err != nil {
@@ -56,7 +56,7 @@ func (c *Coder) Open(objects *bolt.Bucket, key string, h format.Header, payload 
 		return b, nil
 	}
 	if b.dict, err = c.Get(objects.Tx(), h.Dictionary); err != nil {
-		return b, fmt.Errorf("record %s in collection %s: %w", printable.Key(key), c.collection, err)
+		return b, fmt.Errorf("record %s in collection %s: %w", base.PrintableKey(key), c.collection, err)
 	}
 	return b, nil
 }
@@ -77,8 +77,8 @@ func (c *Coder) Plain(key string, b Body, buf []byte) (Body, error) {
 	plain, err := b.dict.Decompress(buf, b.Payload, b.Size)
 	if err != nil {
 		// The checksums of the record and of the dictionary are right, so the file is not damaged.
-		return b, fmt.Errorf("record %s in collection %s cannot be decompressed: %w: %w", printable.Key(key), c.collection,
-			entry.ErrIncompatible, err)
+		return b, fmt.Errorf("record %s in collection %s cannot be decompressed: %w: %w",
+			base.PrintableKey(key), c.collection, entry.ErrIncompatible, err)
 	}
 	return Body{Encoding: b.Encoding, Payload: plain, Size: b.Size}, nil
 }
@@ -108,7 +108,7 @@ func (c *Coder) decodePlain(key string, b Body) (runtime.Object, error) {
 		err = fmt.Errorf("%w: %v", entry.ErrIncompatible, err) //nolint:errorlint // The error must not wrap ErrDamaged.
 	}
 	if err != nil {
-		return nil, fmt.Errorf("record %s in collection %s: %w", printable.Key(key), c.collection, err)
+		return nil, fmt.Errorf("record %s in collection %s: %w", base.PrintableKey(key), c.collection, err)
 	}
 	return obj, nil
 }

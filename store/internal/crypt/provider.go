@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/larder-dev/larder/internal/printable"
+	"github.com/larder-dev/larder/internal/base"
 	"github.com/larder-dev/larder/store/internal/format"
 	"github.com/larder-dev/larder/store/seal"
 )
@@ -30,10 +30,10 @@ func (r *Ring) unwrap(ctx context.Context, stored format.DataKey) (*dataKey, err
 			fmt.Errorf(
 				"data key %016x, wrapped under key %s: %w; nothing was changed: the file can be opened only with that key, "+
 					"which may be behind the current one; if it is lost, have everything listed anew into another file",
-				stored.ID, printable.Key(stored.Key), err)
+				stored.ID, base.PrintableKey(stored.Key), err)
 	case err != nil:
 		return nil, fmt.Errorf("data key %016x, wrapped under key %s, could not be unwrapped, and nothing was changed: %w",
-			stored.ID, printable.Key(stored.Key), err)
+			stored.ID, base.PrintableKey(stored.Key), err)
 	}
 	one.wrapper, one.wrapped, one.created = stored.Key, stored.Wrapped, time.Unix(stored.Created, 0)
 	return one, nil

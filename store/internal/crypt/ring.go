@@ -14,7 +14,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/internal/printable"
+	"github.com/larder-dev/larder/internal/base"
 	"github.com/larder-dev/larder/store/internal/format"
 	"github.com/larder-dev/larder/store/seal"
 )
@@ -77,7 +77,7 @@ func (r *Ring) ErrSealed() error {
 	}
 	ids := make([]string, len(r.sealedUnder))
 	for i, id := range r.sealedUnder {
-		ids[i] = printable.Key(id)
+		ids[i] = base.PrintableKey(id)
 	}
 	return fmt.Errorf("%w: it needs key %s", seal.ErrSealed, strings.Join(ids, ", "))
 }

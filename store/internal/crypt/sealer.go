@@ -8,7 +8,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/internal/printable"
+	"github.com/larder-dev/larder/internal/base"
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
@@ -97,7 +97,8 @@ func (s *Sealer) Payload(bucket []byte, key string, h format.Header, payload []b
 		payload, err = format.Unseal(k.records, format.SealContext(bucket, s.collection, key, h.Head), payload)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("record %s in %s of collection %s: %w", printable.Key(key), bucket, s.collection, damaged(err))
+		return nil, fmt.Errorf("record %s in %s of collection %s: %w",
+			base.PrintableKey(key), bucket, s.collection, damaged(err))
 	}
 	return payload, nil
 }
@@ -113,7 +114,7 @@ func (s *Sealer) Terms(key string, h format.Header) (map[string][]string, error)
 		for i, token := range tokens {
 			value, err := s.Value(index, token)
 			if err != nil {
-				return nil, fmt.Errorf("record %s in collection %s: %w", printable.Key(key), s.collection, err)
+				return nil, fmt.Errorf("record %s in collection %s: %w", base.PrintableKey(key), s.collection, err)
 			}
 			values[i] = value
 		}

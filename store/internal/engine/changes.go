@@ -10,7 +10,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/internal/guest"
+	"github.com/larder-dev/larder/internal/base"
 	"github.com/larder-dev/larder/store/consumer"
 	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/changelog"
@@ -263,7 +263,7 @@ func (p *changesPage) decode() error {
 		case raw.body.Encoding == "":
 			err = entry.ErrIncompatible
 		default:
-			err = guest.Try("the codec", func() (err error) {
+			err = base.Try("the codec", func() (err error) {
 				e.Object, err = p.r.Coder.Decode(raw.Key, raw.body)
 				return err
 			})

@@ -11,8 +11,7 @@ import (
 
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/internal/guest"
-	"github.com/larder-dev/larder/internal/parallel"
+	"github.com/larder-dev/larder/internal/base"
 )
 
 // Encoder turns ops into writes of the memtable: it sets their keys, payloads and index terms. It calls user code, so
@@ -75,7 +74,7 @@ func (e Encoder) identify(op entry.Op) (*Write, error) {
 		return &Write{Key: l.Key, UID: l.UID, RV: l.ResourceVersion}, refuse(l.Reason, nil)
 	}
 	x := &Write{Del: op.Type == entry.Delete, Event: op.Event}
-	err := guest.Try("the key function", func() (err error) {
+	err := base.Try("the key function", func() (err error) {
 		x.Key, err = e.KeyFunc(op.Object)
 		return err
 	})
@@ -185,13 +184,13 @@ func (e Encoder) decode(writes []*Write, errs []error) {
 	if cost == 0 {
 		return
 	}
-	parallel.Each(len(writes), cost, func(n int) {
+	base.Parallel(len(writes), cost, func(n int) {
 		x := writes[n]
 		if _, ok := x.Obj.(*entry.Undecoded); !ok || errs[n] != nil {
 			return
 		}
 		var obj runtime.Object
-		err := guest.Try("the codec", func() (err error) {
+		err := base.Try("the codec", func() (err error) {
 			obj, err = x.Decoded()
 			return err
 		})
@@ -225,7 +224,7 @@ func encodeWrite(x *Write, codec codec.Codec) error {
 	if x.Payload != nil {
 		return nil
 	}
-	err := guest.Try("the codec", func() (err error) {
+	err := base.Try("the codec", func() (err error) {
 		x.Payload, err = codec.Append(nil, x.Obj)
 		return err
 	})

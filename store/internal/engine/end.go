@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/internal/guest"
+	"github.com/larder-dev/larder/internal/base"
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
@@ -202,7 +202,7 @@ func (r *Replacement) held(
 // SemanticallyEqual compares two objects. It returns false for an undecodable object, or if the comparison panics.
 func SemanticallyEqual(a, b runtime.Object) bool {
 	equal := false
-	err := guest.Try("the comparison", func() (err error) {
+	err := base.Try("the comparison", func() (err error) {
 		if a, err = entry.Decoded(a); err != nil {
 			return err
 		}

@@ -9,7 +9,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/internal/printable"
+	"github.com/larder-dev/larder/internal/base"
 	"github.com/larder-dev/larder/store/internal/boltfile"
 )
 
@@ -146,7 +146,7 @@ func (r *Reader) entryPage(ctx context.Context, after string, all *count) (page 
 func (r *Reader) copyStored(objects *bolt.Bucket, k, data []byte, clone func([]byte) []byte) (one rawStored) {
 	key := string(k)
 	if len(k) > entry.MaxKey {
-		one.err = fmt.Errorf("key %s in collection %s: %w", printable.Key(key), r.Name, entry.ErrDamaged)
+		one.err = fmt.Errorf("key %s in collection %s: %w", base.PrintableKey(key), r.Name, entry.ErrDamaged)
 	} else {
 		one.Record, one.err = r.cloneRecord(objects, key, data, clone)
 	}

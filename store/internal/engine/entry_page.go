@@ -8,7 +8,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/internal/parallel"
+	"github.com/larder-dev/larder/internal/base"
 )
 
 // CountKeys returns the number of the collection's keys that begin with prefix, in one snapshot.
@@ -132,7 +132,7 @@ func (r *Reader) openPage(p *EntryPage, all []rawStored, err error) error {
 	for _, one := range all {
 		cost += one.size() / 4
 	}
-	parallel.Each(len(all), cost, func(i int) { entries[i], errs[i] = r.entryOf(all[i]) })
+	base.Parallel(len(all), cost, func(i int) { entries[i], errs[i] = r.entryOf(all[i]) })
 	for i := range errs {
 		if errs[i] != nil {
 			p.Entries, p.Last = entries[:i], all[i].Key

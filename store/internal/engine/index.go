@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/internal/printable"
+	"github.com/larder-dev/larder/internal/base"
 	"github.com/larder-dev/larder/store/internal/boltfile"
 
 	"github.com/larder-dev/larder/store/internal/crypt"
@@ -45,7 +45,7 @@ func (r *Reader) filed(objects *bolt.Bucket, name, key string, over *Captured) (
 		return nil, err
 	case !s.Found:
 		return nil, fmt.Errorf("index %q in collection %s files %s, which is not there: %w", name, r.Name,
-			printable.Key(key), entry.ErrDamaged)
+			base.PrintableKey(key), entry.ErrDamaged)
 	}
 	return r.Coder.ObjectOf(objects, key, s.Header, s.Payload)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/larder-dev/larder/internal/patient"
+	"github.com/larder-dev/larder/internal/base"
 	"github.com/larder-dev/larder/store/internal/boltfile"
 )
 
@@ -100,7 +100,7 @@ func (b *IndexBuilder) Changed() <-chan struct{} {
 
 // Run builds the indexes that are not ready in one pass. It retries until an attempt succeeds or fails with a final
 // error, or ctx ends. If Begin returns true, call Run in a new goroutine. Run locks building during each attempt.
-func (b *IndexBuilder) Run(ctx context.Context, r IndexedRecords, building patient.Mutex, log logr.Logger) {
+func (b *IndexBuilder) Run(ctx context.Context, r IndexedRecords, building base.Mutex, log logr.Logger) {
 	for retry := retryMin; ; retry = min(2*retry, retryMax) {
 		names, err := attempt(ctx, r, building, log)
 		switch {
@@ -125,7 +125,9 @@ func (b *IndexBuilder) Run(ctx context.Context, r IndexedRecords, building patie
 	}
 }
 
-func attempt(ctx context.Context, r IndexedRecords, building patient.Mutex, log logr.Logger) (names []string, err error) {
+func attempt(
+	ctx context.Context, r IndexedRecords, building base.Mutex, log logr.Logger,
+) (names []string, err error) {
 	if err := building.LockContext(ctx); err != nil {
 		return nil, err
 	}

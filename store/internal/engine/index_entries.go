@@ -24,7 +24,8 @@ type IndexEntries struct {
 func OpenIndexEntries(
 	collection string, b *bolt.Bucket, states map[string]format.IndexState,
 ) (*IndexEntries, error) {
-	e := &IndexEntries{root: b.Bucket(format.BucketIndex), states: states, buckets: make(map[string]*bolt.Bucket, len(states))}
+	buckets := make(map[string]*bolt.Bucket, len(states))
+	e := &IndexEntries{root: b.Bucket(format.BucketIndex), states: states, buckets: buckets}
 	if e.root == nil {
 		return nil, fmt.Errorf("collection %s has no index bucket: %w", collection, entry.ErrDamaged)
 	}

@@ -7,12 +7,12 @@ import (
 
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/larder-dev/larder/internal/guest"
+	"github.com/larder-dev/larder/internal/base"
 )
 
 // IndexValues calls the function of the named index. The values are sorted and unique. A panic becomes an error.
 func IndexValues(name string, fn cache.IndexFunc, obj any) (values []string, err error) {
-	err = guest.Try("the function", func() error {
+	err = base.Try("the function", func() error {
 		values, err = fn(obj)
 		return err
 	})

@@ -9,7 +9,7 @@ import (
 
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/internal/patient"
+	"github.com/larder-dev/larder/internal/base"
 	"github.com/larder-dev/larder/store/history"
 	"github.com/larder-dev/larder/store/internal/crypt"
 )
@@ -28,7 +28,7 @@ type Intake struct {
 
 	// Indexing is held while indexes are built or added. Index functions are called meanwhile, so an index function must
 	// not add indexes. Reads and writes do not take Indexing, so they do not wait for it.
-	Indexing patient.Mutex
+	Indexing base.Mutex
 	// Set holds the index functions. Writes with index terms of another set are indexed anew before the put.
 	Set atomic.Pointer[IndexSet]
 	// Front is held while writes are put into Back. No goroutine waits for the disk while it holds Front.

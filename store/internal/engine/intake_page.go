@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/internal/parallel"
+	"github.com/larder-dev/larder/internal/base"
 )
 
 // page compares the items that identify returns with the collection. It holds the writes of differing items until
@@ -150,7 +150,7 @@ func (r *Replacement) prepare(set *IndexSet, items map[string]*item, keys []stri
 			due = append(due, it)
 		}
 	}
-	parallel.Each(len(due), encodeCost*len(due), func(n int) { due[n].err = enc.payload(due[n].Write) })
+	base.Parallel(len(due), encodeCost*len(due), func(n int) { due[n].err = enc.payload(due[n].Write) })
 	for _, it := range due {
 		if it.err == nil {
 			it.termed = enc.index(it.Write) == nil // A failed index function does not matter for an unchanged object.
@@ -159,7 +159,7 @@ func (r *Replacement) prepare(set *IndexSet, items map[string]*item, keys []stri
 	}
 }
 
-// encodeCost estimates the work of encoding an object, in bytes of payload; see parallel.Each.
+// encodeCost estimates the work of encoding an object, in bytes of payload; see base.Parallel.
 const encodeCost = 4 << 10
 
 // compare determines, in one transaction, which items differ from the collection, and which keys up to end are missing

@@ -22,7 +22,7 @@ type Memtable[I any] struct {
 	batches   uint64                                    // batches is the number of batches put; guarded by mu.
 	newest    uint64                                    // newest is the Write.Order of the newest write; guarded by mu.
 	committed uint64                                    // committed is the newest committed Write.Order; guarded by mu.
-	epoch     uint64                                    // epoch grows at MemtableSnapshot, Committed and Drop; guarded by mu.
+	epoch     uint64                                    // epoch grows at Snapshot, Committed and Drop; guarded by mu.
 }
 
 // degree is the degree of the tree. The 4 MiB of a commit need a few hundred nodes.
@@ -105,7 +105,9 @@ func (o *Memtable[I]) Snapshot() *MemtableSnapshot[I] {
 		return &MemtableSnapshot[I]{tree: o.sharedLocked(), batches: o.batches, Idle: true}
 	}
 	o.epoch++
-	return &MemtableSnapshot[I]{tree: o.sharedLocked(), Info: o.info, batches: o.batches, committed: o.committed, newest: o.newest}
+	return &MemtableSnapshot[I]{
+		tree: o.sharedLocked(), Info: o.info, batches: o.batches, committed: o.committed, newest: o.newest,
+	}
 }
 
 // sharedLocked returns an immutable clone of tree. The caller must hold mu for writing if shared is nil.

@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/internal/printable"
+	"github.com/larder-dev/larder/internal/base"
 	"github.com/larder-dev/larder/store/internal/crypt"
 )
 
@@ -69,7 +69,7 @@ func Unreadable(key string, err error) error {
 	case !errors.Is(err, entry.ErrIncompatible):
 		err = fmt.Errorf("%w: %w", entry.ErrIncompatible, err)
 	}
-	return fmt.Errorf("object %s: %w", printable.Key(key), err)
+	return fmt.Errorf("object %s: %w", base.PrintableKey(key), err)
 }
 
 // Left returns the object under the key after the write, perhaps undecoded; nil for a delete.

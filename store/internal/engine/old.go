@@ -10,8 +10,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/internal/guest"
-	"github.com/larder-dev/larder/internal/parallel"
+	"github.com/larder-dev/larder/internal/base"
+
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
@@ -48,12 +48,12 @@ func (r *Reader) DecodeOld(all []OldRecord, now func(i int) bool) {
 			cost += 4<<10 + o.Body.Size
 		}
 	}
-	parallel.Each(len(all), cost, func(i int) {
+	base.Parallel(len(all), cost, func(i int) {
 		o := &all[i]
 		switch {
 		case !o.Found, o.unreadable:
 		case now(i):
-			_ = guest.Try("the codec", func() (err error) {
+			_ = base.Try("the codec", func() (err error) {
 				o.Obj, err = r.decode(o.Record)
 				return err
 			})

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/internal/guest"
-	"github.com/larder-dev/larder/internal/parallel"
+	"github.com/larder-dev/larder/internal/base"
+
 	"github.com/larder-dev/larder/store/internal/crypt"
 	"github.com/larder-dev/larder/store/internal/format"
 )
@@ -142,8 +142,8 @@ func decodeCost(records []Record) (cost int) {
 // DecodeRecords decodes the records on all cores, and returns their objects in the same order.
 func (r *Reader) DecodeRecords(records []Record) ([]runtime.Object, error) {
 	objs, errs := make([]runtime.Object, len(records)), make([]error, len(records))
-	parallel.Each(len(records), decodeCost(records), func(i int) {
-		errs[i] = guest.Try("the codec", func() (err error) {
+	base.Parallel(len(records), decodeCost(records), func(i int) {
+		errs[i] = base.Try("the codec", func() (err error) {
 			objs[i], err = r.decode(records[i])
 			return err
 		})

@@ -12,7 +12,7 @@ import (
 
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/internal/printable"
+	"github.com/larder-dev/larder/internal/base"
 	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/crypt"
 	"github.com/larder-dev/larder/store/internal/format"
@@ -155,7 +155,7 @@ func (r *Reader) Keys(ctx context.Context) ([]string, error) {
 	keys := []string{}
 	err := r.scanAll(ctx, func(_ *bolt.Bucket, key string, _ []byte, _ *Write) error {
 		if len(key) > entry.MaxKey {
-			return fmt.Errorf("key %s in collection %s: %w", printable.Key(key), r.Name, entry.ErrDamaged)
+			return fmt.Errorf("key %s in collection %s: %w", base.PrintableKey(key), r.Name, entry.ErrDamaged)
 		}
 		keys = append(keys, key)
 		return nil

@@ -54,7 +54,8 @@ func NewResidentTable() *ResidentTable {
 }
 
 func (t *ResidentTable) clearLocked() {
-	t.items, t.order, t.indexes = map[string]residentItem{}, btree.New(tableDegree, byKey), map[string]map[string]*posting{}
+	t.items, t.order = map[string]residentItem{}, btree.New(tableDegree, byKey)
+	t.indexes = map[string]map[string]*posting{}
 }
 
 func byKey(a, b *row) bool { return a.key < b.key }

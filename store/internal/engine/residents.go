@@ -30,7 +30,9 @@ func (r ResidentReader) List(ctx context.Context) ([]runtime.Object, error) {
 	return r.Table.List(), ctx.Err()
 }
 
-func (r ResidentReader) Iterate(ctx context.Context, after string, fn func(key string, obj runtime.Object) error) error {
+func (r ResidentReader) Iterate(
+	ctx context.Context, after string, fn func(key string, obj runtime.Object) error,
+) error {
 	return IteratePages(ctx, after, r.Page, fn)
 }
 

@@ -10,8 +10,8 @@ import (
 
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/base"
 	"github.com/larder-dev/larder/internal/msgpack"
-	"github.com/larder-dev/larder/internal/printable"
 )
 
 // A record is the value of an object's key in the objects bucket:
@@ -139,7 +139,7 @@ func IsSealed(data []byte) bool { return len(data) > 0 && data[0] == SealedVersi
 func ParseRecord(collection, key string, data []byte) (Header, []byte, error) {
 	h, payload, err := splitRecord(collection, key, data)
 	if err != nil {
-		return Header{}, nil, fmt.Errorf("record %s in collection %s: %w: %w", printable.Key(key), collection, err,
+		return Header{}, nil, fmt.Errorf("record %s in collection %s: %w: %w", base.PrintableKey(key), collection, err,
 			entry.ErrDamaged)
 	}
 	return h, payload, nil
@@ -157,7 +157,7 @@ func ParsePayload(collection, key string, data []byte) (h Header, payload []byte
 		h, err = decodePayloadHeader(data[0], head)
 	}
 	if err != nil {
-		return Header{}, nil, fmt.Errorf("record %s in collection %s: %w: %w", printable.Key(key), collection, err,
+		return Header{}, nil, fmt.Errorf("record %s in collection %s: %w: %w", base.PrintableKey(key), collection, err,
 			entry.ErrDamaged)
 	}
 	return h, payload, nil

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/internal/printable"
+	"github.com/larder-dev/larder/internal/base"
 )
 
 // Tombstone is the changelog's entry for a deleted object:
@@ -64,7 +64,7 @@ func ParseTombstone(collection string, seq uint64, data []byte) (t Tombstone, er
 		err = fmt.Errorf("it says that it is number %d", t.Seq)
 	}
 	if err != nil {
-		return t, fmt.Errorf("tombstone %d of collection %s, of %s: %w: %w", seq, collection, printable.Key(t.Key), err,
+		return t, fmt.Errorf("tombstone %d of collection %s, of %s: %w: %w", seq, collection, base.PrintableKey(t.Key), err,
 			entry.ErrDamaged)
 	}
 	return t, nil

@@ -9,7 +9,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/internal/printable"
+	"github.com/larder-dev/larder/internal/base"
 )
 
 // An index bucket has one bbolt key for each pair of a value and an object's key:
@@ -107,7 +107,7 @@ func ParseIndexEntry(k, v []byte) (value, key string, err error) {
 		return value, key, err
 	}
 	if sum := sha256.Sum256(v); !bytes.Equal(sum[:], k[1:1+sha256.Size]) {
-		return "", "", fmt.Errorf("index entry of %s: its value does not match its hash: %w", printable.Key(key),
+		return "", "", fmt.Errorf("index entry of %s: its value does not match its hash: %w", base.PrintableKey(key),
 			entry.ErrDamaged)
 	}
 	return string(v), key, nil

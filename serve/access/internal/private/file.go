@@ -10,8 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 
-	"github.com/larder-dev/larder/internal/owner"
-	"github.com/larder-dev/larder/internal/wholefile"
+	"github.com/larder-dev/larder/internal/base"
 )
 
 // WriteFile creates or replaces a file atomically, with the mode 0600. It writes and syncs a temporary file in the same
@@ -54,7 +53,7 @@ func write(path string, data []byte, take func(temporary, path string) error) (e
 		err = take(f.Name(), path)
 	}
 	if err == nil {
-		err = wholefile.SyncDir(dir)
+		err = base.SyncDir(dir)
 	}
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
@@ -73,7 +72,7 @@ func Dir(path string) error {
 // Check fails if users other than the owner may access the file or directory, or if another user may have placed it
 // there. On Windows it does not check access, since a file's mode does not show its access list.
 func Check(path string) error {
-	if err := owner.Check(path); err != nil {
+	if err := base.CheckOwner(path); err != nil {
 		return err
 	}
 	info, err := os.Stat(path)

@@ -1,13 +1,13 @@
 //go:build unix
 
-package owner
+package base
 
 import (
 	"io/fs"
 	"syscall"
 )
 
-func Of(info fs.FileInfo) (uid int, known bool) {
+func OwnerOf(info fs.FileInfo) (uid int, known bool) {
 	st, known := info.Sys().(*syscall.Stat_t)
 	if !known {
 		return 0, false

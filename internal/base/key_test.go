@@ -1,12 +1,12 @@
-package printable
+package base
 
 import (
 	"strings"
 	"testing"
 )
 
-// TestKey checks that no object content gets into a message if a flipped bit has made a stored key longer.
-func TestKey(t *testing.T) {
+// TestPrintableKey checks that no object content gets into a message if a flipped bit has made a stored key longer.
+func TestPrintableKey(t *testing.T) {
 	for key, want := range map[string]string{
 		"":                         `""`,
 		"ns/name":                  `"ns/name"`,
@@ -15,7 +15,7 @@ func TestKey(t *testing.T) {
 		strings.Repeat("a", 317):   `"` + strings.Repeat("a", 317) + `"`,
 		strings.Repeat("a", 65000): `"` + strings.Repeat("a", 317) + `"… (65000 bytes)`,
 	} {
-		if got := Key(key); got != want {
+		if got := PrintableKey(key); got != want {
 			t.Errorf("Key(%.20q) = %s, want %s", key, got, want)
 		}
 	}

@@ -1,13 +1,13 @@
 // Package patient provides a mutex and a sleep that stop waiting when a context ends. The mutex is for critical
 // sections that may wait for the disk.
-package patient
+package base
 
 import "context"
 
 // Mutex is a mutex whose LockContext stops waiting when a context ends. Create it with New.
 type Mutex chan struct{}
 
-func New() Mutex { return make(Mutex, 1) }
+func NewMutex() Mutex { return make(Mutex, 1) }
 
 func (m Mutex) Lock() { m <- struct{}{} }
 

@@ -1,4 +1,4 @@
-package parallel
+package base
 
 import (
 	"runtime"
@@ -6,13 +6,13 @@ import (
 	"testing"
 )
 
-func TestEach(t *testing.T) {
+func TestParallel(t *testing.T) {
 	for name, tt := range map[string]struct{ n, cost int }{
 		"None": {0, 0}, "One": {1, 1 << 30}, "Little": {500, 1}, "Much": {500, 1 << 30},
 	} {
 		t.Run(name, func(t *testing.T) {
 			calls := make([]atomic.Int32, tt.n)
-			Each(tt.n, tt.cost, func(i int) { calls[i].Add(1) })
+			Parallel(tt.n, tt.cost, func(i int) { calls[i].Add(1) })
 			for i := range calls {
 				if n := calls[i].Load(); n != 1 {
 					t.Errorf("%d calls with %d", n, i)
@@ -22,18 +22,18 @@ func TestEach(t *testing.T) {
 	}
 }
 
-func TestEachShares(t *testing.T) {
+func TestParallelShares(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
 	both := make(chan struct{})
 	var in atomic.Int32
-	Each(2, 2*worth, func(int) {
+	Parallel(2, 2*worth, func(int) {
 		if in.Add(1) == 2 {
 			close(both)
 		}
 		<-both
 	})
 	var at, most atomic.Int32
-	Each(100, worth, func(int) {
+	Parallel(100, worth, func(int) {
 		most.Store(max(most.Load(), at.Add(1)))
 		at.Add(-1)
 	})

@@ -1,4 +1,4 @@
-package realpath_test
+package base_test
 
 import (
 	"errors"
@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/larder-dev/larder/internal/realpath"
+	"github.com/larder-dev/larder/internal/base"
 )
 
 func TestOf(t *testing.T) {
@@ -32,17 +32,17 @@ func TestOf(t *testing.T) {
 		"new": "new", "dir/new": "a/deep/new", "dangling": "a/new", "twice": "a/new", "dir/up": "a/new",
 		filepath.Join(dir, "chain"): "a/file",
 	} {
-		if got, err := realpath.Of(path); err != nil || got != filepath.Join(dir, want) {
+		if got, err := base.RealPath(path); err != nil || got != filepath.Join(dir, want) {
 			t.Errorf("%s: %s, %v; want %s", path, got, err, want)
 		}
 	}
 	for _, path := range []string{"none/new", "nowhere", filepath.Join(dir, "none", "x")} {
-		if got, err := realpath.Of(path); !errors.Is(err, fs.ErrNotExist) {
+		if got, err := base.RealPath(path); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s: %s, %v", path, got, err)
 		}
 	}
 	for _, path := range []string{"round", "a/file/x"} {
-		if got, err := realpath.Of(path); err == nil {
+		if got, err := base.RealPath(path); err == nil {
 			t.Errorf("%s: %s", path, got)
 		}
 	}

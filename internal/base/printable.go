@@ -1,5 +1,5 @@
 // Package printable makes untrusted text, such as text from files, safe to show on a terminal.
-package printable
+package base
 
 import (
 	"strconv"
@@ -7,9 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// Text returns s unchanged if all of it is printable and on one line. Otherwise it quotes s as in Go, so that s cannot
-// move the cursor or pass as a line of the program's own output.
-func Text(s string) string {
+// PrintableText returns s unchanged if all of it is printable and on one line. Otherwise it quotes s as in Go, so that
+// s cannot move the cursor or pass as a line of the program's own output.
+func PrintableText(s string) string {
 	if utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !strconv.IsPrint(r) }) {
 		return s
 	}

@@ -1,13 +1,14 @@
-package printable
+package base
 
 import "fmt"
 
 // maxKey is the length in bytes of the longest object key, namespace/name, that Kubernetes allows.
 const maxKey = 63 + 1 + 253
 
-// Key returns an object's key from a file in a form that is safe in messages. In a damaged page of the file, tens of
-// kilobytes of an object's content may follow a key, so Key cuts the key at the first byte that keys cannot contain.
-func Key(key string) string {
+// PrintableKey returns an object's key from a file in a form that is safe in messages. In a damaged page of the file,
+// tens of kilobytes of an object's content may follow a key, so PrintableKey cuts the key at the first byte that keys
+// cannot contain.
+func PrintableKey(key string) string {
 	n := 0
 	for n < len(key) && n < maxKey && key[n] >= ' ' && key[n] <= '~' {
 		n++

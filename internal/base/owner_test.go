@@ -1,6 +1,6 @@
 //go:build unix
 
-package owner_test
+package base_test
 
 import (
 	"errors"
@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/larder-dev/larder/internal/owner"
+	"github.com/larder-dev/larder/internal/base"
 )
 
 const other = 65534
@@ -34,7 +34,7 @@ func linkOfAnother(path string) error {
 	return errors.Join(os.Symlink("/dev/null", path), os.Lchown(path, other, other))
 }
 
-// TestCheck checks that a file of another user is refused, with its name, only in a directory in which others may
+// TestCheckOwner checks that a file of another user is refused, with its name, only in a directory in which others may
 // create files (issue 37).
 func TestCheck(t *testing.T) {
 	if os.Geteuid() != 0 {
@@ -62,13 +62,13 @@ func TestCheck(t *testing.T) {
 			if err := errors.Join(tt.make(path), os.Chmod(dir, tt.dir)); err != nil {
 				t.Fatal(err)
 			}
-			err := owner.Check(path)
+			err := base.CheckOwner(path)
 			if tt.trusted != (err == nil) || err != nil && !strings.Contains(err.Error(), "belongs to user 65534") {
 				t.Errorf("%v, want trusted %v", err, tt.trusted)
 			}
 		})
 	}
-	if err := owner.Check(filepath.Join(t.TempDir(), "none")); !errors.Is(err, fs.ErrNotExist) {
+	if err := base.CheckOwner(filepath.Join(t.TempDir(), "none")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("of a missing file: %v", err)
 	}
 }

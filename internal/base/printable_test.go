@@ -1,8 +1,8 @@
-package printable
+package base
 
 import "testing"
 
-func TestText(t *testing.T) {
+func TestPrintableText(t *testing.T) {
 	for in, want := range map[string]string{
 		"":                      "",
 		"pods.v1 “a” é, 日本 (x)": "pods.v1 “a” é, 日本 (x)",
@@ -12,7 +12,7 @@ func TestText(t *testing.T) {
 		"\u202etxt":             `"\u202etxt"`,
 		"\xff":                  `"\xff"`,
 	} {
-		if got := Text(in); got != want {
+		if got := PrintableText(in); got != want {
 			t.Errorf("%q: %s, want %s", in, got, want)
 		}
 	}

@@ -1,13 +1,13 @@
-package owner
+package base
 
 import (
 	"net"
 	"syscall"
 )
 
-// Peer returns the user of the process at the other end of c, which listens on a Unix socket. known is false if the
-// system does not report it.
-func Peer(c *net.UnixConn, _ string) (uid int, known bool) {
+// PeerOwner returns the user of the process at the other end of c, which listens on a Unix socket. known is false if
+// the system does not report it.
+func PeerOwner(c *net.UnixConn, _ string) (uid int, known bool) {
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return 0, false

@@ -1,4 +1,4 @@
-package patient
+package base
 
 import (
 	"context"

@@ -1,6 +1,6 @@
 // Package realpath resolves the symbolic links of a path once, so that later operations on the file or beside it do not
-// affect a link to the file. Start with [Of].
-package realpath
+// affect a link to the file. Start with [RealPath].
+package base
 
 import (
 	"errors"
@@ -13,10 +13,10 @@ import (
 // maxLinks is the maximum number of dangling links to follow, as in Linux.
 const maxLinks = 40
 
-// Of returns the absolute path of the file that path names, with all symbolic links resolved. The file need not exist,
-// but its directory must: for a link to a missing file, Of returns the path at which the file would be created. It
-// fails if links form a cycle. If a directory is missing, the error wraps fs.ErrNotExist.
-func Of(path string) (string, error) {
+// RealPath returns the absolute path of the file that path names, with all symbolic links resolved. The file need not
+// exist, but its directory must: for a link to a missing file, RealPath returns the path at which the file would be
+// created. It fails if links form a cycle. If a directory is missing, the error wraps fs.ErrNotExist.
+func RealPath(path string) (string, error) {
 	at := path
 	if !filepath.IsAbs(at) {
 		wd, err := os.Getwd()

@@ -1,4 +1,4 @@
-package holder
+package base
 
 import (
 	"bufio"
@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-func TestOf(t *testing.T) {
+func TestHoldersOf(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		if got := Of(os.Args[0]); len(got) > 0 {
+		if got := HoldersOf(os.Args[0]); len(got) > 0 {
 			t.Errorf("got %v without /proc", got)
 		}
 		return
@@ -22,10 +22,10 @@ func TestOf(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer mine.Close()
-	if !This(path) {
+	if !OpenHere(path) {
 		t.Error("this process has it open")
 	}
-	if got := Of(path); len(got) > 0 {
+	if got := HoldersOf(path); len(got) > 0 {
 		t.Errorf("got %v, and nobody else has it open", got)
 	}
 	other := exec.Command("sh", "-c", "echo ready; read line")
@@ -44,17 +44,17 @@ func TestOf(t *testing.T) {
 	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
 		t.Fatal(err)
 	}
-	got := Of(path)
+	got := HoldersOf(path)
 	if len(got) != 1 || got[0].PID != other.Process.Pid || got[0].Name != "sh" {
 		t.Errorf("got %v, want process %d (sh)", got, other.Process.Pid)
 	}
 	_ = in.Close()
 	_ = other.Wait() // ignored: the other process fails, as expected, at the end of its input
 	_ = mine.Close()
-	if This(path) {
+	if OpenHere(path) {
 		t.Error("this process has closed it")
 	}
-	if got := Of(filepath.Join(filepath.Dir(path), "none")); got != nil {
+	if got := HoldersOf(filepath.Join(filepath.Dir(path), "none")); got != nil {
 		t.Errorf("got %v of a file that is not there", got)
 	}
 }

@@ -1,5 +1,5 @@
 // Package wholefile writes files atomically: after a crash a file is complete or absent.
-package wholefile
+package base
 
 import (
 	"crypto/rand"
@@ -19,20 +19,20 @@ const suffixNew = ".new-"
 // ErrNotSynced: the file was written, but its directory was not synced. After a power loss the old file may be back.
 var ErrNotSynced = errors.New("its directory was not synced, and a crash of the machine may bring back the old one")
 
-// Options are the options of Write. With the zero value, Write replaces any file.
-type Options struct {
-	// May returns an error if the file at path must not be replaced. Write calls May before it writes the temporary file,
-	// and again before the rename.
+// WriteOptions are the options of WriteFile. With the zero value, WriteFile replaces any file.
+type WriteOptions struct {
+	// May returns an error if the file at path must not be replaced. WriteFile calls May before it writes the temporary
+	// file, and again before the rename.
 	May func(path string) error
-	// Ours reports whether this program writes files of that name in the directory. Write removes unfinished files of
-	// these names. By default, Write removes only unfinished files for its own path.
+	// Ours reports whether this program writes files of that name in the directory. WriteFile removes unfinished files of
+	// these names. By default, WriteFile removes only unfinished files for its own path.
 	Ours func(name string) bool
 }
 
-// Write creates or replaces the file at path: it calls write on a temporary file, syncs it and renames it to path. The
-// file's mode is 0600. A symbolic link is followed; a dangling link is replaced. If several processes write to path
+// WriteFile creates or replaces the file at path: it calls write on a temporary file, syncs it and renames it to path.
+// The file's mode is 0600. A symbolic link is followed; a dangling link is replaced. If several processes write to path
 // concurrently the last rename wins. Unfinished files of killed processes are removed.
-func Write(path string, o Options, write func(*os.File) error) error {
+func WriteFile(path string, o WriteOptions, write func(*os.File) error) error {
 	target, err := targetOf(path)
 	if err == nil && o.May != nil {
 		err = o.May(target)
@@ -114,7 +114,7 @@ func hasName(f *os.File, name string) bool {
 }
 
 // removeDebris removes the unfinished files of killed processes in a directory. Files that a process has locked stay.
-// Errors are ignored, because the next Write tries again.
+// Errors are ignored, because the next WriteFile tries again.
 func removeDebris(dir string, ours func(name string) bool) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

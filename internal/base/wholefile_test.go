@@ -1,4 +1,4 @@
-package wholefile
+package base
 
 import (
 	"errors"
@@ -30,32 +30,32 @@ func wantText(t *testing.T, path, want string) {
 	}
 }
 
-// TestWrite checks that Write creates a file, and replaces a file through a link. A write that fails or is refused must
-// leave the old file.
-func TestWrite(t *testing.T) {
+// TestWriteFile checks that WriteFile creates a file, and replaces a file through a link. A write that fails or is
+// refused must leave the old file.
+func TestWriteFile(t *testing.T) {
 	dir := t.TempDir()
 	path, link := filepath.Join(dir, "a"), filepath.Join(dir, "link")
-	must(t, Write(path, Options{}, writes("one")))
+	must(t, WriteFile(path, WriteOptions{}, writes("one")))
 	wantText(t, path, "one")
 	must(t, os.Symlink("a", link))
-	must(t, Write(link, Options{}, writes("two")))
+	must(t, WriteFile(link, WriteOptions{}, writes("two")))
 	wantText(t, path, "two")
 	if info, err := os.Lstat(link); err != nil || info.Mode()&fs.ModeSymlink == 0 {
 		t.Errorf("the link was replaced: %v, %v", info, err)
 	}
 	failed := errors.New("from the test")
-	if err := Write(path, Options{}, func(f *os.File) error { return errors.Join(writes("three")(f), failed) }); !errors.Is(
+	if err := WriteFile(path, WriteOptions{}, func(f *os.File) error { return errors.Join(writes("three")(f), failed) }); !errors.Is(
 		err, failed) {
 		t.Errorf("got %v", err)
 	}
 	calls := 0
-	may := Options{May: func(string) error {
+	may := WriteOptions{May: func(string) error {
 		if calls++; calls == 2 { // at the second call, before the rename, another process has created the file
 			return failed
 		}
 		return nil
 	}}
-	if err := Write(path, may, writes("four")); !errors.Is(err, failed) || calls != 2 {
+	if err := WriteFile(path, may, writes("four")); !errors.Is(err, failed) || calls != 2 {
 		t.Errorf("got %v after %d calls", err, calls)
 	}
 	wantText(t, path, "two")
@@ -64,17 +64,17 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// TestDebris checks that Write removes the unfinished files of killed processes for its own targets. Files that another
-// process is writing, and files of other programs with similar names, must stay.
+// TestDebris checks that WriteFile removes the unfinished files of killed processes for its own targets. Files that
+// another process is writing, and files of other programs with similar names, must stay.
 func TestDebris(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"a.new-DEAD", "b.ours.new-DEAD", "thesis.new-chapter.odt", "ab.new-X"} {
 		must(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
 	}
-	o := Options{Ours: func(name string) bool { return strings.HasSuffix(name, ".ours") }}
-	must(t, Write(filepath.Join(dir, "a"), o, func(f *os.File) error {
-		// The other Write runs while this file is unfinished, and must not remove the file.
-		return Write(filepath.Join(dir, "a"), o, writes("inner"))
+	o := WriteOptions{Ours: func(name string) bool { return strings.HasSuffix(name, ".ours") }}
+	must(t, WriteFile(filepath.Join(dir, "a"), o, func(f *os.File) error {
+		// The other WriteFile runs while this file is unfinished, and must not remove the file.
+		return WriteFile(filepath.Join(dir, "a"), o, writes("inner"))
 	}))
 	all, err := os.ReadDir(dir)
 	must(t, err)
@@ -87,7 +87,7 @@ func TestDebris(t *testing.T) {
 	}
 }
 
-// TestLeavesWhatItCanNotLookAt checks that Write leaves an unfinished file that it cannot open for writing, because
+// TestLeavesWhatItCanNotLookAt checks that WriteFile leaves an unfinished file that it cannot open for writing, because
 // another program may have created the file.
 func TestLeavesWhatItCanNotLookAt(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "a.new-OTHER")

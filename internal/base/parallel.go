@@ -1,5 +1,5 @@
 // Package parallel distributes work over all cores.
-package parallel
+package base
 
 import (
 	"runtime"
@@ -11,10 +11,10 @@ import (
 // objects, or a large one.
 const worth = 256 << 10
 
-// Each calls fn with each number below n, in any order, on up to GOMAXPROCS goroutines. It returns when all calls have
-// returned. cost estimates the work of all calls, in bytes of payload to decode. A small amount of work is done on the
-// caller's goroutine. fn must not panic.
-func Each(n, cost int, fn func(i int)) {
+// Parallel calls fn with each number below n, in any order, on up to GOMAXPROCS goroutines. It returns when all calls
+// have returned. cost estimates the work of all calls, in bytes of payload to decode. A small amount of work is done on
+// the caller's goroutine. fn must not panic.
+func Parallel(n, cost int, fn func(i int)) {
 	workers := min(n, cost/worth, runtime.GOMAXPROCS(0))
 	if workers <= 1 {
 		for i := range n {

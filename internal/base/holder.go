@@ -1,9 +1,9 @@
 // Package holder reports which processes have a file open. Its results are for messages only, because they may be out
-// of date at any moment. Start with Of.
+// of date at any moment. Start with HoldersOf.
 //
 // The package reads /proc, so it finds nothing on systems other than Linux, and no processes of other users. It starts
 // no goroutine and has no state.
-package holder
+package base
 
 import (
 	"fmt"
@@ -21,14 +21,14 @@ type Holder struct {
 
 func (h Holder) String() string { return fmt.Sprintf("process %d (%s)", h.PID, h.Name) }
 
-// This reports whether the current process has the file open.
-func This(path string) bool {
+// OpenHere reports whether the current process has the file open.
+func OpenHere(path string) bool {
 	file, err := os.Stat(path)
 	return err == nil && hasOpen("/proc/self/fd", file)
 }
 
-// Of returns the other processes that have the file open, as far as /proc shows them.
-func Of(path string) []Holder {
+// HoldersOf returns the other processes that have the file open, as far as /proc shows them.
+func HoldersOf(path string) []Holder {
 	file, err := os.Stat(path)
 	if err != nil {
 		return nil
