@@ -4,13 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"sync"
 
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/crypt"
 	"github.com/larder-dev/larder/store/internal/engine"
+	"github.com/larder-dev/larder/store/internal/format"
 )
 
 // Errors of opening and dropping a collection.
@@ -121,4 +127,248 @@ func (s *Store) states(ctx context.Context) (states []engine.CollectionState, er
 		return err
 	})
 	return states, err
+}
+
+type liveSet struct {
+	mu       sync.Mutex // mu guards the other fields
+	all      map[*Collection]struct{}
+	opening  chan struct{}  // opening is closed when the next collection is opened
+	rebuilds int            // rebuilds is the number of rebuilds of the file
+	losses   map[string]int // losses counts the rebuilds that lost objects, by collection name
+}
+
+func newLiveSet() liveSet {
+	return liveSet{all: map[*Collection]struct{}{}, opening: make(chan struct{}), losses: map[string]int{}}
+}
+
+func (l *liveSet) list() []*Collection {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Collect(maps.Keys(l.all))
+}
+
+func (l *liveSet) keepAll() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for c := range l.all {
+		if c.residency != All {
+			return false
+		}
+	}
+	return len(l.all) > 0
+}
+
+func (l *liveSet) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.all)
+}
+
+// add adds c to the open collections. It returns false if the number of rebuilds is no longer before.
+func (l *liveSet) add(c *Collection, before int) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.rebuilds != before {
+		return false
+	}
+	l.all[c] = struct{}{}
+	close(l.opening)
+	l.opening = make(chan struct{})
+	return true
+}
+
+func (l *liveSet) remove(c *Collection) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.all, c)
+}
+
+// rebuilt counts a rebuild. lost has the names of the collections that lost objects, with the reasons.
+func (l *liveSet) rebuilt(lost map[string]error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.rebuilds++
+	for name := range lost {
+		l.losses[name]++
+	}
+	for c := range l.all {
+		if _, lacks := lost[c.read.Name]; lacks && c.in.History != nil {
+			c.in.History.Disturb()
+		}
+	}
+}
+
+func (l *liveSet) rebuildCount() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.rebuilds
+}
+
+// failure returns the failure of the file and the number of rebuilds at the same moment.
+func (l *liveSet) failure(f *boltfile.File) (rebuilds int, failure error) {
+	for {
+		rebuilds, failure = l.rebuildCount(), f.Err()
+		if l.rebuildCount() == rebuilds { // a rebuild in between would have changed the count
+			return rebuilds, failure
+		}
+	}
+}
+
+// enlist adds c to s.live. It waits for an exchange of the file, but for no other write, since a disk may hang in one.
+func (s *Store) enlist(ctx context.Context, c *Collection, before int) (bool, error) {
+	resume, err := s.file.PauseExchanges(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer resume()
+	return s.live.add(c, before), nil
+}
+
+// Losses returns how many times Rebuild has lost objects of the collection, or of its open Replacement, since Open.
+// When the number grows, the writer of the collection must list anew.
+func (c *Collection) Losses() int {
+	l := &c.store.live
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.losses[c.read.Name]
+}
+
+// ErrOtherCluster says that another open collection of the store is connected to another cluster. A store holds objects
+// of one cluster; open a second store for the other cluster.
+var ErrOtherCluster = errors.New("the store is used for another cluster")
+
+// ClaimCluster says that the collection is connected to the cluster id (Attributes.ClusterID) while it is open. It
+// fails with ErrOtherCluster if an open collection of this Store has claimed another cluster, so that one file never
+// mixes objects of two clusters. Two claims always succeed, because the cluster behind an address may be exchanged, and
+// collections notice the exchange one after the other: a repeated claim of the same cluster, and a claim with exchanged
+// set, if the stored objects came from another cluster.
+//
+// An empty id says that the cluster is not known. An empty id or a refused claim removes the collection's claim. The
+// file does not store claims, because the cluster that its objects came from may no longer exist.
+func (c *Collection) ClaimCluster(id string, exchanged bool) error {
+	l := &c.store.live
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if id == c.cluster {
+		return nil
+	}
+	c.cluster = ""
+	if !exchanged && id != "" {
+		if other := l.otherClusterLocked(id); other != "" {
+			return fmt.Errorf("%w: %s has objects of another one; each cluster needs a store of its own", ErrOtherCluster, other)
+		}
+	}
+	c.cluster = id
+	return nil
+}
+
+// otherClusterLocked returns the name of a collection that has claimed another cluster than id. The caller holds mu.
+func (l *liveSet) otherClusterLocked(id string) (first string) {
+	for c := range l.all {
+		if name := c.id.String(); c.cluster != "" && c.cluster != id && (first == "" || name < first) {
+			first = name
+		}
+	}
+	return first
+}
+
+// Describe stores a description of a collection's resource: its names and the columns that kubectl prints. Fields that
+// r does not set keep their values. Nil Categories or Columns count as not set; empty slices count as set. Describe
+// fails with ErrNoCollection if the file does not have the collection.
+func (s *Store) Describe(ctx context.Context, id entry.Identity, r entry.ResourceInfo) error {
+	id, err := id.Canonical()
+	if err != nil {
+		return err
+	}
+	name, known := id.ID(), false
+	err = s.file.View(ctx, func(tx *bolt.Tx) error {
+		_, st, err := engine.FindCollection(tx, name)
+		known = reflect.DeepEqual(st.Info.Resource, st.Info.Resource.With(r))
+		return err
+	})
+	if err != nil || known {
+		return err
+	}
+	return s.file.Update(ctx, boltfile.Work{What: "the description of " + id.String()}, func(tx *bolt.Tx) error {
+		return engine.UpdateState(tx, name, func(_ *bolt.Bucket, st *engine.CollectionState) error {
+			st.Info.Resource = st.Info.Resource.With(r)
+			return nil
+		})
+	})
+}
+
+// dropAtOnce is the maximum number of objects and tombstones in a collection that one transaction removes. bbolt reads
+// each page of the collection, and blocks other writes meanwhile. For 100,000 objects outside the page cache this took
+// seconds on a fast disk, and would take minutes on a memory card.
+const dropAtOnce = 2000
+
+// Drop removes a collection with its contents. The file keeps its size until Compact, and each commit writes the list
+// of free pages, 8 bytes for each. Drop fails with ErrCollectionOpen while the collection is open, and with
+// ErrNoCollection if there is none. It may grow the file past Options.MaxSize, by some pages that are free afterwards:
+// otherwise a full file would stay full.
+//
+// One transaction makes the collection disappear, so a crash never leaves part of it. Further transactions free the
+// pages of a large collection, and other writes run between them. If ctx ends, this continues in the background, and
+// after a crash it continues after the next Open.
+func (s *Store) Drop(ctx context.Context, id entry.Identity) error {
+	id, err := id.Canonical()
+	if err != nil {
+		return err
+	}
+	if err := s.drop(ctx, id.ID()); err != nil {
+		return fmt.Errorf("drop the collection of %s: %w", id, err)
+	}
+	return nil
+}
+
+// Prune drops each collection that this program has not opened for writing since Open, and logs a line for each. An
+// informer opens its collection when it is created, so call Prune after the program has created all of its informers.
+// Prune also drops the collection of an informer that is created later, with the positions of its durable handlers.
+func (s *Store) Prune(ctx context.Context) error {
+	states, err := s.states(ctx)
+	if err != nil {
+		return fmt.Errorf("prune %s: %w", s.file.Path, err)
+	}
+	for _, st := range states {
+		name := st.Identity.ID()
+		if _, opened := s.opened.Load(name); opened {
+			continue
+		}
+		switch err := s.drop(ctx, name); {
+		case err == nil:
+			s.logger().Info("A collection that this program has not opened was dropped", "collection", st.Identity.String(),
+				"objects", st.Objects)
+		case errors.Is(err, ErrCollectionOpen), errors.Is(err, ErrNoCollection): // the collection was just opened or dropped
+		default:
+			return fmt.Errorf("prune %s: drop the collection of %s: %w", s.file.Path, st.Identity, err)
+		}
+	}
+	return nil
+}
+
+func (s *Store) drop(ctx context.Context, name string) error {
+	left, err := s.unlink(ctx, name)
+	if err == nil && left {
+		s.file.ClearDropped(ctx)
+	}
+	return err
+}
+
+// unlink removes a collection in one transaction. left is true if ClearDropped has yet to free the collection's pages.
+func (s *Store) unlink(ctx context.Context, name string) (left bool, err error) {
+	if !s.open.Try(name) {
+		return false, ErrCollectionOpen
+	}
+	defer s.open.Release(name)
+	err = s.file.Update(ctx, boltfile.Dropping, func(tx *bolt.Tx) error {
+		_, st, err := engine.FindCollection(tx, name)
+		if err != nil && !isDamaged(err) {
+			return err
+		}
+		if left = err != nil || st.Objects+st.Log.Tombstones > dropAtOnce; left {
+			return boltfile.Drop(tx, []byte(name))
+		}
+		return tx.Bucket(format.BucketLarder).DeleteBucket([]byte(name))
+	})
+	return left, err
 }

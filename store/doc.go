@@ -17,7 +17,7 @@
 //	   ├─ info                resourceVersion, complete, attributes, count, next seq, states of the indexes (format.Info)
 //	   ├─ objects             key                → record: UID, resourceVersion, seq, terms, payload (format/record.go)
 //	   ├─ index/<name>        tuple(value, key)  → nothing; the value if the tuple has only its hash (format/tuple.go)
-//	   ├─ dict                id                 → dictionary of compressed payloads (format/dictionary.go)
+//	   ├─ dict                id                 → dictionary of compressed payloads (format/record.go)
 //	   ├─ seq                 number             → key; this and the next two are the changelog (internal/changelog)
 //	   ├─ tombstones          number             → time of a delete, the object's key and its last state
 //	   ├─ times               number             → commit time of changes from this number on; only with RetainChanges

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -101,4 +103,166 @@ func (s *Store) startUpkeep() {
 	}
 	check.Unverified(s.checked(check.BackgroundRate))
 	s.file.Go("verify the identity of the file", s.verifyIdentity)
+}
+
+// ending is the progress of Store.Close.
+type ending struct {
+	begin sync.Once
+	begun chan struct{}
+	done  chan struct{}
+	reads atomic.Bool // reads is true once the store is closed, so that reads fail
+	err   error       // err is the result of Close; it is set before done is closed
+}
+
+func newEnding() ending { return ending{begun: make(chan struct{}), done: make(chan struct{})} }
+
+// Closing returns a channel that is closed when Close is called.
+func (s *Store) Closing() <-chan struct{} { return s.ending.begun }
+
+// Close waits for the background work, commits the dirty changes, marks the file as cleanly closed and closes it. A
+// second call does nothing. Calls that wait for backpressure (Apply, Backpressure) fail with ErrClosed at once.
+//
+// If the disk has not finished a write after ten seconds, Close returns an error that wraps ErrStillWriting. Closing
+// continues in the background, and this process keeps the file locked until the write ends.
+func (s *Store) Close() error {
+	first := false
+	s.ending.begin.Do(func() {
+		first = true
+		close(s.ending.begun)
+		go func() {
+			defer close(s.ending.done)
+			s.ending.err = s.end()
+		}()
+	})
+	if err := s.file.Await(s.ending.done); err != nil {
+		return fmt.Errorf("close the store %s: %w", s.file.Path, err)
+	}
+	if !first {
+		return nil
+	}
+	return s.ending.err
+}
+
+func (s *Store) end() error {
+	s.refuseWrites()
+	s.file.CloseBackground()
+	flushed := s.flushAtClose()
+	if release, err := s.commits.LockFlush(context.Background()); err == nil {
+		release() // LockFlush has waited for a running Flush, even if its caller has given up, and the Committed callbacks
+	}
+	release, err := s.file.TakeWriter(context.Background(), boltfile.Closing)
+	if err != nil {
+		return err
+	}
+	defer release()
+	switch err := s.Err(); {
+	case flushed != nil:
+	case errors.Is(err, ErrOverwritten):
+		flushed = fmt.Errorf("close the store %s: %w", s.file.Path, err)
+	case err == nil:
+		if err := s.file.KeepName(context.Background()); err != nil && !errors.Is(err, ErrClosed) {
+			flushed = fmt.Errorf("close the store %s: %w", s.file.Path, err)
+		}
+	}
+	s.ending.reads.Store(true)
+	stuck, err := s.file.Close()
+	if !stuck {
+		s.keys.Wipe() // no transaction that needs the data keys is left
+	}
+	if err != nil {
+		return fmt.Errorf("close the store %s: %w", s.file.Path, err)
+	}
+	return flushed
+}
+
+func (c *Collection) isClosed() bool { return c.store.ending.reads.Load() }
+
+func (c *Collection) closedErr() error {
+	if c.isClosed() {
+		return fmt.Errorf("%s: %w", c.store.file.Path, ErrClosed)
+	}
+	return nil
+}
+
+// remaining returns the objects in memory, even after Store.Close, and whether they are the whole collection.
+func (c *Collection) remaining() (engine.ResidentReader, bool) {
+	a := c.resident.Load()
+	return c.residents(a), a.IsOpen()
+}
+
+// refuseWrites makes the open collections refuse writes, and their cursors refuse acknowledgements. When it returns,
+// every accepted change is in a memtable or committed.
+func (s *Store) refuseWrites() {
+	s.commits.Close()
+	for _, c := range s.live.list() {
+		c.in.Front.Lock() // in.Front is held while a batch is applied
+		c.endHistory()
+		c.in.Front.Unlock()
+		if c.cursors.Close(); c.cursors.Dirty() {
+			c.reportDirty(0)
+		}
+	}
+}
+
+// flushAtClose commits the dirty changes. A failure does no harm: the server sends the lost changes again.
+func (s *Store) flushAtClose() error {
+	if !s.commits.Dirty() {
+		return nil
+	}
+	if err := s.Flush(context.Background()); err != nil {
+		return fmt.Errorf(
+			"close the store %s: its latest changes are not in the file, and the next start will ask the server for them: %w",
+			s.file.Path, err)
+	}
+	return nil
+}
+
+// Close commits the dirty changes, ends the background work of the collection and lets it be opened again. Apply then
+// fails with ErrClosed. Reads work until the store is closed, but the history ends (history.Window.End). If the commit
+// fails, the file lacks changes, which the server sends again. If the disk does not finish within ten seconds, Close
+// returns an error that wraps ErrStillWriting, and the collection cannot be opened until Close ends in the background.
+func (c *Collection) Close() error {
+	if c.ending.Swap(true) {
+		return nil
+	}
+	var lost error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		lost = c.end()
+	}()
+	if err := c.store.file.Await(done); err != nil {
+		c.claimed.GiveUp()
+		return fmt.Errorf("close %s: %w", c.id, err)
+	}
+	return lost
+}
+
+func (c *Collection) end() error {
+	c.builder.Report(ErrClosed, true) // Report comes first so that look-ups that wait for an index fail at once
+	c.workers.Stop()
+	c.cursors.Close()
+	err := c.flushAtClose()
+	c.store.live.remove(c)
+	c.released.Store(true)
+	c.store.open.Release(c.read.Name)
+	return err
+}
+
+// flushAtClose commits the dirty changes, or drops them on an error: the next Collection of that name reads the file.
+func (c *Collection) flushAtClose() error {
+	c.in.Front.Lock()
+	c.closed = true
+	c.endHistory() // the history ends before the flush, which may wait for the disk
+	c.in.Front.Unlock()
+	if _, dirty := c.read.Memtable.Current(); !dirty && !c.cursors.Dirty() {
+		return nil
+	}
+	err := c.store.Flush(context.Background())
+	c.store.commits.Drop(member{c})
+	if err != nil {
+		return fmt.Errorf(
+			"close %s: its latest changes are not in the file, and the next start will ask the server for them: %w", c.id, err)
+	}
+	return nil
 }

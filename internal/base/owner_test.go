@@ -36,7 +36,7 @@ func linkOfAnother(path string) error {
 
 // TestCheckOwner checks that a file of another user is refused, with its name, only in a directory in which others may
 // create files (issue 37).
-func TestCheck(t *testing.T) {
+func TestCheckOwner(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can give files away")
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/larder-dev/larder/internal/base"
 )
 
-func TestOf(t *testing.T) {
+func TestRealPath(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)

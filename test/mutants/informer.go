@@ -52,7 +52,7 @@ var informerMutants = []mutant{
 	{
 		name:   "store/closed-store-is-read",
 		breaks: "GetByKey of a store that was closed first fails.",
-		file:   "store/resident.go",
+		file:   "store/residency.go",
 		old:    `a.IsOpen() && !c.isClosed()`,
 		new:    `a.IsOpen()`,
 		test:   "TestReadsOfAClosedStore",
@@ -61,7 +61,7 @@ var informerMutants = []mutant{
 	{
 		name:   "index/failure-unseen",
 		breaks: "Status.Err says so if an index lacks an object because its function fails.",
-		file:   "store/internal/engine/index_failures.go",
+		file:   "store/internal/engine/index_set.go",
 		old:    `f.of[key] = map[string]error{name: err}`,
 		new:    `_ = name`,
 		test:   "TestFailingIndexFunction",
@@ -70,7 +70,7 @@ var informerMutants = []mutant{
 	{
 		name:   "index/failure-stays",
 		breaks: "That error goes once the object has changed or is deleted.",
-		file:   "store/internal/engine/index_failures.go",
+		file:   "store/internal/engine/index_set.go",
 		old: `	delete(f.of, key)
 	f.some.Store(`,
 		new: `	_ = key

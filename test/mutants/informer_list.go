@@ -58,7 +58,7 @@ var informerListMutants = []mutant{
 	{
 		name:   "store/interrupted-under-a-mark",
 		breaks: "An incomplete list is marked as interrupted, in place of any other mark.",
-		file:   "store/internal/engine/end.go",
+		file:   "store/internal/engine/replace_end.go",
 		dir:    "store",
 		old:    ` || !r.o.Rewrite {`,
 		new:    ` {`,

@@ -53,7 +53,7 @@ var powerLossMutants = []mutant{
 	{
 		name:   "powerloss/import-no-sync",
 		breaks: "A store that was restored survives a power loss.",
-		file:   "store/internal/boltfile/new_file.go",
+		file:   "store/internal/boltfile/create.go",
 		old:    `	if err := SyncDir(filepath.Dir(n.Path)); err != nil {`,
 		new:    `	if err := error(nil); err != nil {`,
 		test:   "TestPowerLoss", dir: powerLossDir,

@@ -216,7 +216,7 @@ var serveMutants = []mutant{
 	{
 		name:   "serve/closed-goes-silent",
 		breaks: "A watch ends with 410 when its collection is closed.",
-		file:   "store/close.go",
+		file:   "store/open.go",
 		old: `	c.endHistory() // the history ends before the flush, which may wait for the disk
 `,
 		new:  "",

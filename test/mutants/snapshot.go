@@ -176,7 +176,7 @@ var snapshotMutants = []mutant{
 	{
 		name:   "snapshot/sealed-by-the-resource",
 		breaks: "A sealed collection is confidential also when the store no longer seals its resource.",
-		file:   "store/seal.go",
+		file:   "store/collection.go",
 		old:    "return info.Sealed || s.Seals(",
 		new:    "return s.Seals(",
 		test:   "TestAllResourcesExcludeSealed",

@@ -4,7 +4,7 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/commit-newest-rv",
 		breaks: "The resourceVersion in the file covers the objects of the same commit, not those that came since.",
-		file:   "store/internal/engine/commit.go",
+		file:   "store/internal/engine/writer.go",
 		old: `		w.cover(snap.Info, losses)
 `,
 		new: `		at := snap.Info
@@ -69,7 +69,7 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/bookmark-not-stored",
 		breaks: "A bookmark advances the stored resourceVersion.",
-		file:   "store/internal/engine/memtable_table.go",
+		file:   "store/internal/engine/memtable.go",
 		old: `	o.info, o.dirty = update(o.info, o.dirty), true
 `,
 		new: `	if now := update(o.info, o.dirty); len(last) > 0 {
@@ -106,7 +106,7 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/commit-forgets-later-batches",
 		breaks: "Batches that arrive during a commit are committed by the next one.",
-		file:   "store/internal/engine/memtable_table.go",
+		file:   "store/internal/engine/memtable.go",
 		old: `	if o.batches == s.batches {
 `,
 		new: `	if o.batches >= s.batches {
@@ -117,7 +117,7 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/commit-half",
 		breaks: "A commit writes all that was pending when it began.",
-		file:   "store/internal/engine/commit.go",
+		file:   "store/internal/engine/writer.go",
 		old: `	for _, x := range snap.Writes(w.Log.Kept()) { // Writes are in the order of their sequence numbers.
 `,
 		new: `	for n, x := range snap.Writes(w.Log.Kept()) { // Writes are in the order of their sequence numbers.
@@ -131,7 +131,7 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/last-contact-lost",
 		breaks: "A batch's last contact is stored with it.",
-		file:   "store/internal/engine/info.go",
+		file:   "store/internal/engine/apply.go",
 		dir:    "store",
 		old: `		i.LastContact = b.LastContact
 `,
@@ -202,7 +202,7 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/close-commits-nothing",
 		breaks: "After Close the file has the last state.",
-		file:   "store/close.go",
+		file:   "store/open.go",
 		old: `	if !s.commits.Dirty() {
 		return nil
 	}
@@ -216,7 +216,7 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/collection-close-commits-nothing",
 		breaks: "A collection opened after Close continues from its uncommitted changes.",
-		file:   "store/close.go",
+		file:   "store/open.go",
 		old: `	if _, dirty := c.read.Memtable.Current(); !dirty && !c.cursors.Dirty() {
 		return nil
 	}
@@ -232,7 +232,7 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/commit-loses-newer",
 		breaks: "Writes of a batch during a commit stay uncommitted after it.",
-		file:   "store/internal/engine/memtable_table.go",
+		file:   "store/internal/engine/memtable.go",
 		old: `		if now, ok := o.tree.Get(x); ok && now == x {
 `,
 		new: `		if now, ok := o.tree.Get(x); ok && now.Key == x.Key {
@@ -266,7 +266,7 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/left-out-for-ever",
 		breaks: "An object that was stored or deleted is not left out any more.",
-		file:   "store/internal/engine/leftout.go",
+		file:   "store/internal/engine/intake.go",
 		dir:    "store",
 		old: `	for _, x := range last {
 		removeLeftOut(i, x.Key)
@@ -279,7 +279,7 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/left-out-overflow-unknown",
 		breaks: "That more objects were left out than are named is recorded.",
-		file:   "store/internal/engine/leftout.go",
+		file:   "store/internal/engine/intake.go",
 		dir:    "store",
 		old: `		i.LeftOutMore = true
 	case found:
@@ -307,7 +307,7 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/left-out-looks-rewound",
 		breaks: "The newest objects do not include an object whose newer state was refused.",
-		file:   "store/internal/engine/leftout.go",
+		file:   "store/internal/engine/intake.go",
 		dir:    "store",
 		old:    "slices.DeleteFunc(slices.Clone(i.Newest), func(r entry.ObjectRef) bool { return r.Key == l.Key })",
 		new:    "slices.Clone(i.Newest)",
@@ -316,7 +316,7 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/encoded-late",
 		breaks: "A handler's modification of its object does not reach the file.",
-		file:   "store/internal/engine/commit.go",
+		file:   "store/internal/engine/writer.go",
 		old: `		old, err := w.get(x.Key)
 		if err == nil && (`,
 		new: `		if x.Obj != nil && x.Payload != nil {
@@ -332,7 +332,7 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/quiet-not-bounded",
 		breaks: "At twice the bound all collections wait.",
-		file:   "store/internal/engine/commit_backpressure.go",
+		file:   "store/internal/engine/commit_loop.go",
 		old: `	return bytes >= 2*bound || bytes >= bound && m.Size() >= max(1, bound/live)
 `,
 		new: `	return bytes >= bound && m.Size() >= max(1, bound/live)
@@ -343,7 +343,7 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/contradiction-not-stored",
 		breaks: "An event that contradicts the held state marks the collection for a list in the same commit.",
-		file:   "store/internal/engine/contradiction.go",
+		file:   "store/internal/engine/apply.go",
 		dir:    "store",
 		old: `			due = b.IfContradicted
 `,
@@ -354,7 +354,7 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/newest-names-deleted",
 		breaks: "Info.Newest names no object that was deleted.",
-		file:   "store/internal/engine/info.go",
+		file:   "store/internal/engine/apply.go",
 		dir:    "store",
 		old: `		i.Newest = DropRef(i.Newest, x.Key)
 		if found {
@@ -397,7 +397,7 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/info-torn",
 		breaks: "Info is never ahead of the state that other methods read, and never goes back.",
-		file:   "store/internal/engine/memtable_view.go",
+		file:   "store/internal/engine/memtable.go",
 		old: `	return &MemtableView[I]{Epoch: o.epoch, Info: o.info, Dirty: o.dirty}
 `,
 		new: `	return &MemtableView[I]{Epoch: o.epoch}
@@ -408,7 +408,7 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/torn-read",
 		breaks: "A read returns one state: it detects a commit between its reads of memory and file.",
-		file:   "store/internal/engine/scan.go",
+		file:   "store/internal/engine/reader.go",
 		dir:    "store",
 		old: `				again = true
 				return nil
@@ -429,7 +429,7 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/prune-takes-what-was-open",
 		breaks: "Prune keeps collections that this program has opened, also if they are closed again.",
-		file:   "store/drop.go",
+		file:   "store/collections.go",
 		old:    "if _, opened := s.opened.Load(name); opened {",
 		new:    "if s.opened.Load(name); false {",
 		dir:    "store",

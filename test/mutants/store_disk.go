@@ -19,7 +19,7 @@ var storeDiskMutants = []mutant{
 	{
 		name:   "store/trim-before-acknowledged",
 		breaks: "A tombstone stays until every handler has passed it.",
-		file:   "store/internal/changelog/trim.go",
+		file:   "store/internal/changelog/writer.go",
 		old: `		passed = min(passed, low(c))
 `,
 		new: `		passed = min(passed, low(c)+1)
@@ -30,7 +30,7 @@ var storeDiskMutants = []mutant{
 	{
 		name:   "store/trim-by-the-fastest",
 		breaks: "A tombstone stays until the slowest handler has passed it.",
-		file:   "store/internal/changelog/trim.go",
+		file:   "store/internal/changelog/writer.go",
 		old: `	for _, c := range w.cursors.all {
 		passed = min(passed, low(c))
 	}
@@ -48,7 +48,7 @@ var storeDiskMutants = []mutant{
 	{
 		name:   "store/behind-not-told",
 		breaks: "A handler behind dropped tombstones is reset.",
-		file:   "store/internal/changelog/trim.go",
+		file:   "store/internal/changelog/writer.go",
 		old: `		if unread {
 			lost = seq
 		}
@@ -91,7 +91,7 @@ var storeDiskMutants = []mutant{
 	{
 		name:   "store/tombstones-for-ever",
 		breaks: "A tombstone is kept for a week for an absent consumer.",
-		file:   "store/internal/changelog/trim.go",
+		file:   "store/internal/changelog/writer.go",
 		old: `		needed := unread && age <= maxAge || retain > 0 && age <= retain
 `,
 		new: `		needed := unread || retain > 0 && age <= retain
@@ -134,7 +134,7 @@ var storeDiskMutants = []mutant{
 	{
 		name:   "store/place-lost-at-close",
 		breaks: "Acknowledgements before Close are in the file after it.",
-		file:   "store/close.go",
+		file:   "store/open.go",
 		old: `	if _, dirty := c.read.Memtable.Current(); !dirty && !c.cursors.Dirty() {
 `,
 		new: `	if _, dirty := c.read.Memtable.Current(); !dirty {
@@ -144,7 +144,7 @@ var storeDiskMutants = []mutant{
 	{
 		name:   "store/trim-failing",
 		breaks: "A tombstone whose delete a handler has failed on stays, although it has passed later ones.",
-		file:   "store/internal/changelog/cursor.go",
+		file:   "store/internal/changelog/cursors.go",
 		old: `		low = min(low, seq-1)
 `,
 		new: `		_ = seq
@@ -177,7 +177,7 @@ var storeDiskMutants = []mutant{
 	{
 		name:   "store/readers-behind-not-told",
 		breaks: "A reader behind dropped deletes is refused (SinceError).",
-		file:   "store/internal/changelog/trim.go",
+		file:   "store/internal/changelog/writer.go",
 		old: `		w.state.Lacks = max(w.state.Lacks, seq)
 `,
 		new:  ``,
@@ -229,7 +229,7 @@ var storeDiskMutants = []mutant{
 	{
 		name:   "store/wrong-key-accepted",
 		breaks: "A wrong key is refused and changes nothing.",
-		file:   "store/internal/crypt/provider.go",
+		file:   "store/internal/crypt/ring.go",
 		old: `	if err == nil && subtle.ConstantTimeCompare(one.check, stored.Check) != 1 {
 `,
 		new: `	if err == nil && subtle.ConstantTimeCompare(one.check, one.check) != 1 {
@@ -315,7 +315,7 @@ var storeDiskMutants = []mutant{
 	{
 		name:   "store/seal-without-place",
 		breaks: "A sealed record cannot be put in the place of another key.",
-		file:   "store/internal/format/sealed.go",
+		file:   "store/internal/format/record.go",
 		old:    "[]string{string(bucket), collection, key, string(head)}",
 		new:    "[]string{string(bucket), collection, string(head)}",
 		test:   "TestSealedRecordsThatWereTamperedWith",
@@ -324,7 +324,7 @@ var storeDiskMutants = []mutant{
 	{
 		name:   "store/seal-without-header",
 		breaks: "The header of a sealed record (UID, resourceVersion) cannot be exchanged.",
-		file:   "store/internal/format/sealed.go",
+		file:   "store/internal/format/record.go",
 		old:    "[]string{string(bucket), collection, key, string(head)}",
 		new:    "[]string{string(bucket), collection, key}",
 		test:   "TestSealedRecordsThatWereTamperedWith",
@@ -333,7 +333,7 @@ var storeDiskMutants = []mutant{
 	{
 		name:   "store/seal-without-collection",
 		breaks: "A sealed record cannot be put into another collection.",
-		file:   "store/internal/format/sealed.go",
+		file:   "store/internal/format/record.go",
 		old:    "[]string{string(bucket), collection, key, string(head)}",
 		new:    "[]string{string(bucket), key, string(head)}",
 		test:   "TestSealedRecordOfAnotherCollection",
@@ -342,7 +342,7 @@ var storeDiskMutants = []mutant{
 	{
 		name:   "store/seal-without-bucket",
 		breaks: "A sealed tombstone cannot be read as an object.",
-		file:   "store/internal/format/sealed.go",
+		file:   "store/internal/format/record.go",
 		old:    "[]string{string(bucket), collection, key, string(head)}",
 		new:    "[]string{collection, key, string(head)}",
 		test:   "TestSealedRecordIsBound",
@@ -351,7 +351,7 @@ var storeDiskMutants = []mutant{
 	{
 		name:   "store/token-same-in-every-index",
 		breaks: "Equal values of two indexes have different tokens.",
-		file:   "store/internal/crypt/datakey.go",
+		file:   "store/internal/crypt/ring.go",
 		old:    "format.AppendSized(format.AppendSized(nil, collection), index)",
 		new:    "format.AppendSized(nil, collection)",
 		test:   "TestTokensHideValues",

@@ -4,7 +4,7 @@ var storeFileMutants = []mutant{
 	{
 		name:   "store/two-clusters",
 		breaks: "A store is for one cluster at a time.",
-		file:   "store/cluster.go",
+		file:   "store/collections.go",
 		old: `	if !exchanged && id != "" {
 `,
 		new: `	if exchanged && id != "" {
@@ -34,7 +34,7 @@ var storeFileMutants = []mutant{
 	{
 		name:   "store/copy-for-everybody",
 		breaks: "A copy can be read by its owner only.",
-		file:   "store/copy.go",
+		file:   "store/compact.go",
 		old: `	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 `,
 		new: `	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
@@ -111,7 +111,7 @@ var storeFileMutants = []mutant{
 	{
 		name:   "store/import-without-state",
 		breaks: "Import keeps why a collection must be listed.",
-		file:   "store/import_collection.go",
+		file:   "store/import.go",
 		old:    `info.Complete, info.MustRelist = as.Complete, as.MustRelist`,
 		new:    `info.Complete = as.Complete`,
 		test:   "TestImport",
@@ -119,7 +119,7 @@ var storeFileMutants = []mutant{
 	{
 		name:   "store/crash-at-open-not-counted",
 		breaks: "A process that died while it opened the file leaves word of it.",
-		file:   "store/internal/boltfile/mark.go",
+		file:   "store/internal/boltfile/lock.go",
 		old: `	if _, err := m.f.WriteAt([]byte(strconv.Itoa(m.Crashes+1)+"\n"), 0); err != nil {
 `,
 		new: `	if _, err := m.f.WriteAt(nil, 0); err != nil {
@@ -194,7 +194,7 @@ var storeFileMutants = []mutant{
 	{
 		name:   "store/rebuild-silent-loss",
 		breaks: "A collection that a rebuild could not copy whole must be listed.",
-		file:   "store/live.go",
+		file:   "store/collections.go",
 		old: `	for name := range lost {
 		l.losses[name]++
 	}
@@ -237,7 +237,7 @@ var storeFileMutants = []mutant{
 	{
 		name:   "store/copy-forwards-only",
 		breaks: "Records behind a damaged page are copied from the end.",
-		file:   "store/internal/copier/read.go",
+		file:   "store/internal/copier/copier.go",
 		old: `			r.backwards = true
 `,
 		new: `			return false, nil
@@ -248,7 +248,7 @@ var storeFileMutants = []mutant{
 	{
 		name:   "store/quarantine-removes-the-new-one",
 		breaks: "The file that was moved aside now is kept whatever the clock says.",
-		file:   "store/internal/boltfile/aside.go",
+		file:   "store/internal/boltfile/name.go",
 		old: `	old := slices.DeleteFunc(beside(path, format.SuffixDamaged), func(other string) bool { return other == name })
 	for _, extra := range old[:max(len(old)-(keepDamaged-1), 0)] {
 `,

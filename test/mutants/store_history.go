@@ -4,7 +4,7 @@ var storeHistoryMutants = []mutant{
 	{
 		name:   "store/deletes-merged-away",
 		breaks: "A resumed watch receives the deletion of an object, although its successor is in the same commit.",
-		file:   "store/internal/engine/memtable_snapshot.go",
+		file:   "store/internal/engine/memtable.go",
 		old:    "if deletes && before.Order",
 		new:    "if false && before.Order",
 		test:   "TestHistoryOutlivesRestarts",
@@ -13,7 +13,7 @@ var storeHistoryMutants = []mutant{
 	{
 		name:   "store/since-of-the-last-write",
 		breaks: "A resumed watch receives ADDED for new objects, however many of their changes were merged.",
-		file:   "store/internal/engine/memtable_write.go",
+		file:   "store/internal/engine/write.go",
 		old:    "cmp.Or(first.Since, before.Since)",
 		new:    "cmp.Or(first.Since, x.RV)",
 		test:   "TestHistoryOutlivesRestarts",
@@ -22,7 +22,7 @@ var storeHistoryMutants = []mutant{
 	{
 		name:   "store/changes-that-nobody-noted",
 		breaks: "A watch does not resume over changes made while no watch was possible: they were not recorded.",
-		file:   "store/internal/engine/commit.go",
+		file:   "store/internal/engine/writer.go",
 		old:    "if !w.Watched || ",
 		new:    "if ",
 		test:   "TestHistoryOutlivesRestarts",
@@ -31,7 +31,7 @@ var storeHistoryMutants = []mutant{
 	{
 		name:   "store/changes-that-were-not-kept",
 		breaks: "A watch does not resume over changes that were made while the file kept none.",
-		file:   "store/internal/engine/commit.go",
+		file:   "store/internal/engine/writer.go",
 		old:    " || !w.Log.Kept() || ",
 		new:    " || ",
 		test:   "TestHistoryOutlivesRestarts",
@@ -40,7 +40,7 @@ var storeHistoryMutants = []mutant{
 	{
 		name:   "store/broken-by-lists-only",
 		breaks: "A watch does not resume over a batch that did not continue the history.",
-		file:   "store/internal/engine/commit.go",
+		file:   "store/internal/engine/writer.go",
 		old:    "snap.Info.Timeline != w.Recorded",
 		new:    "snap.Info.EndedList != nil",
 		test:   "TestHistoryOutlivesRestarts",
@@ -67,7 +67,7 @@ var storeHistoryMutants = []mutant{
 	{
 		name:   "store/history-without-changes",
 		breaks: "A history that begins without a changelog begins where the file's state is.",
-		file:   "store/internal/engine/recall.go",
+		file:   "store/internal/engine/changes.go",
 		old:    "if at, _ := strconv.ParseUint(st.ResourceVersion, 10, 64); floor > 0 {",
 		new:    "if at := uint64(0); floor > 0 {",
 		test:   "TestNoHistoryWithoutChanges",
@@ -76,7 +76,7 @@ var storeHistoryMutants = []mutant{
 	{
 		name:   "store/two-states-in-the-file",
 		breaks: "Nor after a restart.",
-		file:   "store/internal/engine/commit.go",
+		file:   "store/internal/engine/writer.go",
 		old:    "if entry.NewerRV(snap.Info.Oldest, from) {",
 		new:    "if entry.NewerRV(from, snap.Info.Oldest) {",
 		test:   "TestHistoryOutlivesRestarts",
@@ -85,7 +85,7 @@ var storeHistoryMutants = []mutant{
 	{
 		name:   "store/two-states-unwatched",
 		breaks: "A watch does not resume from a resourceVersion that lacks a change made while nothing was served.",
-		file:   "store/internal/engine/commit.go",
+		file:   "store/internal/engine/writer.go",
 		old:    "from = strconv.FormatUint(n+1, 10)",
 		new:    "from = strconv.FormatUint(n, 10)",
 		test:   "TestHistoryOutlivesRestarts",
@@ -120,7 +120,7 @@ var storeHistoryMutants = []mutant{
 	{
 		name:   "store/delete-committed-twice",
 		breaks: "A commit gets each delete once, even if the key is written on while another commit is under way.",
-		file:   "store/internal/engine/memtable_table.go",
+		file:   "store/internal/engine/memtable.go",
 		old: `	o.committed = s.newest
 `,
 		new:  ``,
@@ -137,7 +137,7 @@ var storeHistoryMutants = []mutant{
 	{
 		name:   "store/replayed-delete",
 		breaks: "A delete that is written again is not one of the object that has its key now.",
-		file:   "store/internal/engine/commit.go",
+		file:   "store/internal/engine/writer.go",
 		old:    "!snap.Overtaken(x, old.UID)",
 		new:    "true",
 		test:   "TestReplayLeavesTheNextObject",
@@ -146,7 +146,7 @@ var storeHistoryMutants = []mutant{
 	{
 		name:   "store/deletes-held",
 		breaks: "Committed deletes are removed from memory, however often a key is written.",
-		file:   "store/internal/engine/memtable_write.go",
+		file:   "store/internal/engine/write.go",
 		old:    "d.deletes, d.Obj, d.Terms = nil, nil, nil",
 		new:    "d.Obj, d.Terms = nil, nil",
 		test:   "TestWritesOfACommit",
@@ -154,7 +154,7 @@ var storeHistoryMutants = []mutant{
 	{
 		name:   "store/page-of-another-position",
 		breaks: "A page that is read while objects change is the state at its position.",
-		file:   "store/history.go",
+		file:   "store/page.go",
 		old:    "func() { p.At = c.historyNow() })\n",
 		new:    "func() {})\n\tp.At = c.historyNow()\n",
 		test:   "TestPageIsAtItsPosition",
@@ -163,7 +163,7 @@ var storeHistoryMutants = []mutant{
 	{
 		name:   "store/changelog-begins-at-the-state",
 		breaks: "A changelog that begins again leads on from the state at which it began.",
-		file:   "store/internal/engine/commit.go",
+		file:   "store/internal/engine/writer.go",
 		old: `	w.State.Log.ListedSeq = w.State.Log.Last()
 `,
 		new:  "",

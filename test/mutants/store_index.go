@@ -51,7 +51,7 @@ var storeIndexMutants = []mutant{
 	{
 		name:   "store/half-built-index-added",
 		breaks: "An index that could not be built to its end is not added.",
-		file:   "store/index_build.go",
+		file:   "store/index.go",
 		old: `			defer c.mu.Unlock()
 			c.dropIndexesLocked(added.Names())
 `,
@@ -62,7 +62,7 @@ var storeIndexMutants = []mutant{
 	{
 		name:   "store/add-indexers-outlives-close",
 		breaks: "AddIndexers ends with its collection, and makes no index ready after that.",
-		file:   "store/internal/boltfile/workers.go",
+		file:   "store/internal/boltfile/file.go",
 		old: `	defer w.running.Done()
 	ctx, cancel := context.WithCancel(ctx)
 `,
@@ -75,7 +75,7 @@ var storeIndexMutants = []mutant{
 	{
 		name:   "store/index-scan-not-verified",
 		breaks: "A scan looks one key past its range, so that an entry moved by damage is noticed.",
-		file:   "store/internal/engine/index_view.go",
+		file:   "store/internal/engine/index_reader.go",
 		old: `		s.Next()
 	}
 	return s.Err
@@ -94,7 +94,7 @@ var storeIndexMutants = []mutant{
 	{
 		name:   "store/view-index-not-ready",
 		breaks: "A View refuses an index that is not built.",
-		file:   "store/view.go",
+		file:   "store/read.go",
 		old: `		if !st.Indexes[want.Index].Ready {
 `,
 		new: `		if _, known := st.Indexes[want.Index]; !known {

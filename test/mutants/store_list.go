@@ -4,7 +4,7 @@ var storeListMutants = []mutant{
 	{
 		name:   "store/list-forgets-the-tail",
 		breaks: "A relist removes stored objects behind its last key.",
-		file:   "store/internal/engine/end.go",
+		file:   "store/internal/engine/replace_end.go",
 		dir:    "store",
 		old: `		if err := r.rest(ctx); err != nil {
 			return entry.Result{}, err
@@ -16,7 +16,7 @@ var storeListMutants = []mutant{
 	{
 		name:   "store/list-deletes-what-an-event-brought",
 		breaks: "An object added by an event during a paginated list is not deleted at its end.",
-		file:   "store/internal/engine/intake_page.go",
+		file:   "store/internal/engine/replace_page.go",
 		dir:    "store",
 		old: `		if _, known := r.events[key]; !known && items[key] == nil {
 `,
@@ -27,7 +27,7 @@ var storeListMutants = []mutant{
 	{
 		name:   "store/list-older-than-event",
 		breaks: "A page that was read before an event does not undo it.",
-		file:   "store/internal/engine/compare.go",
+		file:   "store/internal/engine/replace.go",
 		dir:    "store",
 		old: `	if e, ok := r.events[it.Key]; ok && !entry.NewerRV(it.RV, e.rv) {
 		it.skip = true // The event is newer than the page.
@@ -40,7 +40,7 @@ var storeListMutants = []mutant{
 	{
 		name:   "store/event-older-than-list",
 		breaks: "An event older than a page does not undo the page.",
-		file:   "store/internal/engine/event.go",
+		file:   "store/internal/engine/replace_page.go",
 		dir:    "store",
 		old: `	if entry.NewerRV(listed, it.RV) {
 		it.skip = true
@@ -54,7 +54,7 @@ var storeListMutants = []mutant{
 	{
 		name:   "store/list-trusts-rv-across-uids",
 		breaks: "A relist tells objects of one key apart by UID.",
-		file:   "store/internal/engine/compare.go",
+		file:   "store/internal/engine/replace.go",
 		dir:    "store",
 		old: `	uid, rv := now.Version()
 	return uid == x.UID && rv == x.RV
@@ -67,7 +67,7 @@ var storeListMutants = []mutant{
 	{
 		name:   "store/list-in-parts-not-marked",
 		breaks: "A crash between the transactions of a large list's end leads to another list.",
-		file:   "store/internal/engine/end.go",
+		file:   "store/internal/engine/replace_end.go",
 		dir:    "store",
 		old: `	if info.MustRelist == "" || info.MustRelist == entry.MustRelistOpaque || !r.o.Rewrite {
 `,
@@ -78,7 +78,7 @@ var storeListMutants = []mutant{
 	{
 		name:   "store/opaque-list-in-parts-not-marked",
 		breaks: "A mixture of two lists is marked where resourceVersions cannot be compared.",
-		file:   "store/internal/engine/end.go",
+		file:   "store/internal/engine/replace_end.go",
 		dir:    "store",
 		old:    ` || info.MustRelist == entry.MustRelistOpaque || !r.o.Rewrite {`,
 		new:    ` || info.MustRelist != entry.MustRelistOpaque && !r.o.Rewrite {`,
@@ -146,7 +146,7 @@ var storeListMutants = []mutant{
 	{
 		name:   "store/list-held-without-bound",
 		breaks: "A relist that is too large for memory is shown before it has ended.",
-		file:   "store/internal/engine/intake_page.go",
+		file:   "store/internal/engine/replace_page.go",
 		dir:    "store",
 		old: `	if r.showing || r.bytes <= r.in.Limits.Held {
 `,
@@ -157,7 +157,7 @@ var storeListMutants = []mutant{
 	{
 		name:   "store/list-puts-before-deletes",
 		breaks: "The changes of a list are delivered with deletes first.",
-		file:   "store/internal/engine/end.go",
+		file:   "store/internal/engine/replace_end.go",
 		dir:    "store",
 		old: `	for ; n < len(r.end.deletes) && size <= r.in.Limits.Step; n++ {
 		size += r.deletes[r.end.deletes[n]]
@@ -174,7 +174,7 @@ var storeListMutants = []mutant{
 	{
 		name:   "store/list-of-unreadable-without-record",
 		breaks: "An object of a list that cannot be read back at the commit is recorded as left out.",
-		file:   "store/internal/engine/end.go",
+		file:   "store/internal/engine/replace_end.go",
 		dir:    "store",
 		old: `				r.leaveOut(leftOutOf(x, err))
 				skipped`,
@@ -195,7 +195,7 @@ var storeListMutants = []mutant{
 	{
 		name:   "store/list-terms-of-old-functions",
 		breaks: "An index that is added while a list is taken in has the list's objects.",
-		file:   "store/internal/engine/end.go",
+		file:   "store/internal/engine/replace_end.go",
 		dir:    "store",
 		old:    `	if x.Obj = obj; err == nil && p.generation != set.Generation() {`,
 		new:    `	if x.Obj = obj; err == nil && p.generation > set.Generation() {`,
@@ -204,7 +204,7 @@ var storeListMutants = []mutant{
 	{
 		name:   "store/list-unencodable-without-record",
 		breaks: "An object of a list that cannot be encoded is recorded as left out.",
-		file:   "store/internal/engine/intake_page.go",
+		file:   "store/internal/engine/replace_page.go",
 		dir:    "store",
 		old: `		r.leaveOut(leftOutOf(it.Write, it.err))
 		if reportable(it.err) {
@@ -216,7 +216,7 @@ var storeListMutants = []mutant{
 	{
 		name:   "store/list-event-unencodable-without-record",
 		breaks: "An object of an event that came while a list was paged, and cannot be encoded, is recorded as left out.",
-		file:   "store/internal/engine/event.go",
+		file:   "store/internal/engine/replace_page.go",
 		dir:    "store",
 		old: `			r.leaveOut(leftOutOf(x, it.err))
 			res := `,
@@ -226,7 +226,7 @@ var storeListMutants = []mutant{
 	{
 		name:   "store/list-loses-more-left-out",
 		breaks: "A list by identities does not reset the mark of further left-out objects.",
-		file:   "store/internal/engine/leftout.go",
+		file:   "store/internal/engine/intake.go",
 		dir:    "store",
 		old: `	before, more := info.LeftOut, info.LeftOutMore && !rewrites
 `,
@@ -237,7 +237,7 @@ var storeListMutants = []mutant{
 	{
 		name:   "store/list-forgets-left-out",
 		breaks: "A left-out object stays recorded if a list finds it unchanged.",
-		file:   "store/internal/engine/leftout.go",
+		file:   "store/internal/engine/intake.go",
 		dir:    "store",
 		old: `			} else if found && ref == l.ObjectRef {
 				leaveOut(info, l)
@@ -263,7 +263,7 @@ var storeListMutants = []mutant{
 	{
 		name:   "store/list-brings-back-what-an-event-deleted",
 		breaks: "An object deleted by an event does not appear as an object in the list's changes.",
-		file:   "store/internal/engine/event.go",
+		file:   "store/internal/engine/replace_page.go",
 		dir:    "store",
 		old: `	r.events[x.Key] = watched{rv: x.RV, gone: x.Del}
 `,
@@ -273,7 +273,7 @@ var storeListMutants = []mutant{
 	{
 		name:   "store/list-ends-mark-of-a-later-loss",
 		breaks: "A completed list does not clear losses of a later rebuild.",
-		file:   "store/internal/engine/commit.go",
+		file:   "store/internal/engine/writer.go",
 		old: `	if w.State.MustRelist == "" && (now.EndedList == nil || now.EndedList.Losses != losses) {
 `,
 		new: `	if w.State.MustRelist == "" && now.EndedList == nil {
@@ -284,7 +284,7 @@ var storeListMutants = []mutant{
 	{
 		name:   "store/seqs-in-key-order",
 		breaks: "Seqs are given in the order of the stream.",
-		file:   "store/internal/engine/memtable_snapshot.go",
+		file:   "store/internal/engine/memtable.go",
 		old: `	slices.SortFunc(all, func(a, b *Write) int { return cmp.Compare(a.Order, b.Order) })
 `,
 		new: `	slices.SortFunc(all, func(a, b *Write) int { return cmp.Compare(a.Key, b.Key) })
@@ -295,7 +295,7 @@ var storeListMutants = []mutant{
 	{
 		name:   "store/rewrite-tells-of-equal-bodies",
 		breaks: "A rewritten but unchanged object is not delivered.",
-		file:   "store/internal/engine/compare.go",
+		file:   "store/internal/engine/replace.go",
 		dir:    "store",
 		old: `	case !x.SameObject:
 		change =`,
@@ -306,7 +306,7 @@ var storeListMutants = []mutant{
 	{
 		name:   "store/list-skips-a-key-between-pages",
 		breaks: "A relist removes every object behind its last key, also where one page of missing keys follows another.",
-		file:   "store/internal/engine/intake_page.go",
+		file:   "store/internal/engine/replace_page.go",
 		dir:    "store",
 		old: `		if key > end || len(missing) == limit {
 			return false
@@ -323,7 +323,7 @@ var storeListMutants = []mutant{
 	{
 		name:   "store/list-removes-one-page",
 		breaks: "A relist removes all objects behind its last key, not only the first page of them.",
-		file:   "store/internal/engine/end.go",
+		file:   "store/internal/engine/replace_end.go",
 		dir:    "store",
 		old: `		if r.last = max(r.last, last); len(missing) < tailPage {
 			return nil
@@ -338,7 +338,7 @@ var storeListMutants = []mutant{
 	{
 		name:   "store/rewrite-hides-an-uncommitted-update",
 		breaks: "A durable handler receives an uncommitted update that a rewriting list finds again.",
-		file:   "store/internal/engine/memtable_table.go",
+		file:   "store/internal/engine/memtable.go",
 		dir:    "store",
 		old: `			x.SameObject = x.SameObject && old.SameObject
 `,
@@ -348,7 +348,7 @@ var storeListMutants = []mutant{
 	{
 		name:   "store/known-by-key",
 		breaks: "A list by metadata fetches an object whose record has another resourceVersion.",
-		file:   "store/internal/engine/intake_page.go",
+		file:   "store/internal/engine/replace_page.go",
 		dir:    "informer",
 		old:    ` || x.RV == "" || !sameVersion(x, now) {`,
 		new:    ` || x.RV == "" {`,
@@ -357,7 +357,7 @@ var storeListMutants = []mutant{
 	{
 		name:   "store/identity-of-the-shared-object",
 		breaks: "The UID of a stored object comes from its record, not from the object that handlers share.",
-		file:   "store/back.go",
+		file:   "store/write.go",
 		dir:    "informer",
 		old: `			p.Found, p.UID, p.RV, p.Obj = true, s.UID, s.RV, s.Obj
 `,
@@ -369,7 +369,7 @@ var storeListMutants = []mutant{
 	{
 		name:   "store/list-trusts-versions",
 		breaks: "A list compares bodies under an equal UID and resourceVersion.",
-		file:   "store/internal/engine/compare.go",
+		file:   "store/internal/engine/replace.go",
 		dir:    "store",
 		old: `	if same, err := now.SameBody(x); err != nil || !same {
 		return false, err
@@ -381,7 +381,7 @@ var storeListMutants = []mutant{
 	{
 		name:   "store/list-trusts-terms",
 		breaks: "A list compares index terms under an equal body.",
-		file:   "store/internal/engine/compare.go",
+		file:   "store/internal/engine/replace.go",
 		dir:    "store",
 		old:    `	if termed {`,
 		new:    `	if false && termed {`,

@@ -37,7 +37,7 @@ var storeOpenMutants = []mutant{
 	{
 		name:   "store/overwritten-file-is-used-again",
 		breaks: "An overwritten file is not used again, whatever file is copied over it next.",
-		file:   "store/internal/boltfile/current.go",
+		file:   "store/internal/boltfile/file.go",
 		old: `	if errors.Is(c.failure, ErrOverwritten) {
 		return nil, c.failure
 	}
@@ -300,7 +300,7 @@ var storeOpenMutants = []mutant{
 	{
 		name:   "store/moved-aside-over-another",
 		breaks: "A file that is moved aside replaces none that was moved aside before.",
-		file:   "store/internal/boltfile/aside.go",
+		file:   "store/internal/boltfile/name.go",
 		old: `		name = fmt.Sprintf("%s-%d", stamp, n)
 `,
 		new: `		name = fmt.Sprintf("%s-%d", stamp, n)[:len(stamp)]
@@ -312,7 +312,7 @@ var storeOpenMutants = []mutant{
 	{
 		name:   "store/torn-count-in-a-mark",
 		breaks: "A torn count in a mark counts as 1.",
-		file:   "store/internal/boltfile/mark.go",
+		file:   "store/internal/boltfile/lock.go",
 		old:    `err == nil && n > 0 {`,
 		new:    `err == nil {`,
 		test:   "TestCountInAMark",
@@ -378,7 +378,7 @@ var storeOpenMutants = []mutant{
 	{
 		name:   "store/half-a-data-key",
 		breaks: "A data key of the wrong length is not used.",
-		file:   "store/internal/crypt/datakey.go",
+		file:   "store/internal/crypt/ring.go",
 		old: `	if len(raw) != seal.KeySize {
 `,
 		new: `	if len(raw) == 0 {
@@ -389,7 +389,7 @@ var storeOpenMutants = []mutant{
 	{
 		name:   "store/no-current-key",
 		breaks: "Open fails if the provider does not name its current key.",
-		file:   "store/internal/crypt/provider.go",
+		file:   "store/internal/crypt/ring.go",
 		old: `		return nil, fmt.Errorf("ask for the current key: %w", err)
 `,
 		new: `		_ = id
@@ -400,7 +400,7 @@ var storeOpenMutants = []mutant{
 	{
 		name:   "store/data-key-not-wrapped",
 		breaks: "Open fails if the provider does not wrap a new data key.",
-		file:   "store/internal/crypt/provider.go",
+		file:   "store/internal/crypt/ring.go",
 		old: `	if err != nil {
 		clear(raw)
 `,
@@ -413,7 +413,7 @@ var storeOpenMutants = []mutant{
 	{
 		name:   "store/import-over-a-new-file",
 		breaks: "An import that has waited for another process does not replace the file that this one made.",
-		file:   "store/internal/boltfile/new_file.go",
+		file:   "store/internal/boltfile/create.go",
 		old:    `	if err := WantNone(path); err != nil { // Another`,
 		new:    `	if err := WantNone(path); err != nil && mark == nil { // Another`,
 		test:   "TestFileThatAppearsBeforeAnImport",

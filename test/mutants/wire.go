@@ -279,7 +279,7 @@ var wireMutants = []mutant{
 	{
 		name:   "store/undecoded-handed-out",
 		breaks: "Readers get decoded objects.",
-		file:   "store/internal/engine/memtable_write.go",
+		file:   "store/internal/engine/write.go",
 		old: `	return Decoded(x.Key, x.Left())
 `,
 		new: `	return x.Left(), nil
@@ -358,7 +358,7 @@ var wireMutants = []mutant{
 	{
 		name:   "store/typed-payload",
 		breaks: "Objects that pass through a Go type are listed again for other types.",
-		file:   "store/internal/engine/intake_page.go",
+		file:   "store/internal/engine/replace_page.go",
 		old:    `r.typed = r.typed || it.Typed && (it.needed || r.o.Rewrite)`,
 		new:    `r.typed = false`,
 		test:   "TestTypedPayloads",
@@ -396,7 +396,7 @@ var wireMutants = []mutant{
 	{
 		name:   "store/unreadable-stays",
 		breaks: "A stored state that cannot be decoded is deleted by a list without a decodable one.",
-		file:   "store/internal/engine/intake_page.go",
+		file:   "store/internal/engine/replace_page.go",
 		old: `unreported || it.unreadable {
 `,
 		new: `unreported {

@@ -3,6 +3,9 @@ package boltfile
 import (
 	"errors"
 	"fmt"
+	"runtime"
+	"runtime/debug"
+	"strings"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -65,3 +68,94 @@ func (f *File) leaveMark() {
 		f.Logger().Error(err, "No mark could be left for the next process that opens the store")
 	}
 }
+
+// FaultError reports damage of the file that a transaction found. What is the recovered panic value, or a description
+// of the damage. FaultError wraps entry.ErrDamaged.
+type FaultError struct{ What any }
+
+type memoryFault interface{ Addr() uintptr }
+
+func asMemoryFault(recovered any) (fault memoryFault, ok bool) {
+	err, _ := recovered.(error)
+	return fault, errors.As(err, &fault)
+}
+
+// isMemoryFault reports whether a page was unreadable. Otherwise the page is malformed.
+func (e *FaultError) isMemoryFault() bool {
+	_, ok := asMemoryFault(e.What)
+	return ok
+}
+
+func (e *FaultError) Error() string {
+	if fault, ok := asMemoryFault(e.What); ok {
+		return fmt.Sprintf("%v: a page could not be read (memory fault at %#x)", entry.ErrDamaged, fault.Addr())
+	}
+	return fmt.Sprintf("%v: a page is malformed (%v)", entry.ErrDamaged, e.What)
+}
+
+func (e *FaultError) Unwrap() error { return entry.ErrDamaged }
+
+// contain runs fn and returns its error. If fn causes a memory fault (the mapped file is truncated or unreadable) or
+// bbolt panics (a page is malformed), contain returns a FaultError. It passes on any other panic, which is a bug in the
+// program and not damage of the file.
+func contain(fn func() error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	returned := false
+	defer func() {
+		if returned {
+			return
+		}
+		// panickedInBolt must precede recover, while the frames that panicked are still on the stack.
+		fromBolt := panickedInBolt()
+		r := recover()
+		if r == nil {
+			return
+		}
+		if _, memory := asMemoryFault(r); !fromBolt && !memory {
+			panic(r)
+		}
+		err = &FaultError{What: r}
+	}()
+	err = fn()
+	returned = true
+	return err
+}
+
+func panickedInBolt() bool {
+	pcs := make([]uintptr, 64)
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
+	panicking := false
+	for {
+		frame, more := frames.Next()
+		switch {
+		case frame.Function == "runtime.gopanic":
+			panicking = true
+		case panicking && !strings.HasPrefix(frame.Function, "runtime."):
+			return strings.HasPrefix(frame.Function, "go.etcd.io/bbolt")
+		}
+		if !more {
+			return false
+		}
+	}
+}
+
+// Package store exports and documents these errors.
+var (
+	ErrLocked      = errors.New("the store is in use")
+	ErrNewerFormat = errors.New("the store's format is newer than this program")
+	ErrExists      = errors.New("there is a file of that name already")
+	ErrForeign     = errors.New("the file is not a store of Larder")
+	ErrClosed      = errors.New(
+		"the store is closed (close it last, after its informers and all readers, as informer.Run does)")
+	ErrReadOnly       = errors.New("the store is open for reading only")
+	ErrNoSpace        = errors.New("no space left for the store")
+	ErrOutcomeUnknown = errors.New("the store failed to reach the disk")
+	ErrReplaced       = errors.New(
+		"another file has taken the place of the store's file and is left alone: move it away to have the " +
+			"store written there again, or end this process and start it again on that file")
+	ErrOverwritten = errors.New("another file has been copied over the store's file while it was open, and nothing of " +
+		"it is read: end this process, put the file there that is wanted, and start again")
+	ErrStillWriting = errors.New(
+		"the disk has not finished what was begun, and the file stays locked by this process until it has")
+	ErrSlowDisk = errors.New("the disk has not finished a write for long")
+)

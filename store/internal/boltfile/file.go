@@ -2,6 +2,9 @@ package boltfile
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -132,3 +135,221 @@ func (f *File) Size() (total, free int64, err error) {
 // Unverified reports whether Open has left pages for a verification in the background: some of the branch pages if the
 // file had been closed cleanly, and otherwise the leaves.
 func (f *File) Unverified() (unverified, wasClean bool) { return f.unverified, f.wasClean }
+
+type current struct {
+	path string
+
+	mu      sync.Mutex
+	handle  *Handle       // mu guards handle; nil before Open and after Close.
+	failure error         // mu guards failure, the error that stopped all writes.
+	failed  chan struct{} // mu guards failed, which is closed while failure is not nil.
+	written int64         // mu guards written, the bytes written through replaced handles.
+}
+
+// acquire returns the current handle, which the caller must release. It fails with ErrClosed if the file is not open,
+// and with ErrOverwritten once a transaction has found that another file was copied over the file.
+func (c *current) acquire() (*Handle, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.handle == nil {
+		return nil, fmt.Errorf("%s: %w", c.path, ErrClosed)
+	}
+	if errors.Is(c.failure, ErrOverwritten) {
+		return nil, c.failure
+	}
+	c.handle.Users.Add(1)
+	return c.handle, nil
+}
+
+// Err returns the error that stopped all writes, or nil. The error wraps ErrOutcomeUnknown, ErrDamaged or
+// ErrOverwritten. An Exchange clears the first two. ErrOverwritten is final, and stops reads too.
+func (c *current) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.failure
+}
+
+// Failed returns a channel that is closed once Err is not nil. An exchange replaces the channel with a new one.
+func (c *current) Failed() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.failed
+}
+
+// fail sets the failure of the file. It returns false if h is not the current handle, or if the file has failed before.
+func (c *current) fail(h *Handle, reason error) (first bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.handle != h:
+		return false
+	case c.failure == nil:
+		c.failure = reason
+		close(c.failed)
+		return true
+	case errors.Is(reason, ErrOverwritten):
+		c.failure = reason
+	}
+	return false
+}
+
+func (c *current) IsCurrent(h *Handle) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.handle == h
+}
+
+// use makes h the current handle and clears the failure. It calls then before any caller can acquire h.
+func (c *current) use(h *Handle, then func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.replaceLocked(h)
+	if c.failure != nil {
+		c.failure, c.failed = nil, make(chan struct{})
+	}
+	then()
+}
+
+func (c *current) remove() (h *Handle, failure error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	h = c.handle
+	c.replaceLocked(nil)
+	return h, c.failure
+}
+
+func (c *current) replaceLocked(h *Handle) {
+	if c.handle != nil {
+		c.written += c.handle.Written.Load()
+	}
+	c.handle = h
+}
+
+// Written returns the bytes of the pages written since the file was opened, including the copies by Exchange.
+func (c *current) Written() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.handle == nil {
+		return c.written
+	}
+	return c.written + c.handle.Written.Load()
+}
+
+// background owns the background goroutines of a File. Make it with init.
+type background struct {
+	log    func() logr.Logger
+	ctx    context.Context
+	cancel context.CancelFunc
+
+	mu sync.Mutex
+	// running is the number of goroutines, and every change signals ended; mu guards running. A sync.WaitGroup would not
+	// do, because a goroutine may start while CloseBackground waits.
+	running int
+	ended   *sync.Cond
+}
+
+func (b *background) init(log func() logr.Logger) {
+	b.log, b.ended = log, sync.NewCond(&b.mu)
+	b.ctx, b.cancel = context.WithCancel(context.Background())
+}
+
+// CloseBackground cancels the background work and waits for its end.
+func (b *background) CloseBackground() {
+	b.cancel()
+	b.WaitBackground(0)
+}
+
+func (b *background) WaitBackground(most int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for b.running > most {
+		b.ended.Wait()
+	}
+}
+
+func (b *background) ending() bool { return b.ctx.Err() != nil }
+
+// Go runs fn in a goroutine that CloseBackground cancels and waits for. After CloseBackground, fn gets a cancelled
+// context, and Close waits for fn.
+func (b *background) Go(name string, fn func(ctx context.Context)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.running++
+	go func() {
+		b.log().V(4).Info("Background work starts", "work", name)
+		fn(b.ctx)
+		b.log().V(4).Info("Background work ended", "work", name)
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.running--
+		b.ended.Broadcast()
+	}()
+}
+
+// Workers runs the background goroutines of one user of a File, such as a collection.
+type Workers struct {
+	file    *File
+	ctx     context.Context // Stop cancels ctx, the context of the goroutines.
+	cancel  context.CancelFunc
+	mu      sync.Mutex // Start, Do and Stop hold mu while they check or end ctx; running grows only under mu.
+	running sync.WaitGroup
+}
+
+func (f *File) Workers() *Workers {
+	w := &Workers{file: f}
+	w.ctx, w.cancel = context.WithCancel(context.Background())
+	return w
+}
+
+// Start calls fn in a goroutine. Stop and CloseBackground cancel the context of fn and wait for fn. After Stop, Start
+// calls fn directly, with a cancelled context.
+func (w *Workers) Start(name string, fn func(ctx context.Context)) {
+	w.mu.Lock()
+	stopped := w.ctx.Err() != nil
+	if !stopped {
+		w.running.Add(1)
+	}
+	w.mu.Unlock()
+	if stopped {
+		fn(w.ctx)
+		return
+	}
+	w.file.Go(name, func(storeCtx context.Context) {
+		defer w.running.Done()
+		ctx, cancel := context.WithCancel(w.ctx)
+		defer cancel()
+		defer context.AfterFunc(storeCtx, cancel)()
+		fn(ctx)
+	})
+}
+
+// Do calls fn in the caller's goroutine. Stop cancels fn's context and waits for fn; Do then returns ErrClosed if fn
+// fails. After Stop, Do returns ErrClosed at once.
+func (w *Workers) Do(ctx context.Context, fn func(ctx context.Context) error) error {
+	w.mu.Lock()
+	if w.ctx.Err() != nil {
+		w.mu.Unlock()
+		return ErrClosed
+	}
+	w.running.Add(1)
+	w.mu.Unlock()
+	defer w.running.Done()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(w.ctx, cancel)()
+	err := fn(ctx)
+	if err != nil && w.ctx.Err() != nil {
+		return ErrClosed
+	}
+	return err
+}
+
+// Stop cancels the contexts of Start and Do, and waits for their functions.
+func (w *Workers) Stop() {
+	w.mu.Lock()
+	w.cancel()
+	w.mu.Unlock()
+	w.Wait()
+}
+
+func (w *Workers) Wait() { w.running.Wait() }

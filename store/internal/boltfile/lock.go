@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/larder-dev/larder/internal/base"
+	"github.com/larder-dev/larder/store/internal/format"
 )
 
 // lockPoll is the interval between attempts to get a lock that another process holds.
@@ -94,3 +97,99 @@ func gaveUp(ctx context.Context, path string) error {
 }
 
 func isMissing(err error) bool { return errors.Is(err, fs.ErrNotExist) }
+
+// Mark is the file <path>.opening. It has two uses.
+//
+// The Mark is a lock for opening: its holder may create the store, move it aside or replace it. A lock on the store
+// itself cannot serve for that, because the lock disappears with the file.
+//
+// The Mark also holds the number of processes that died while they opened the store. The count is raised before bbolt
+// maps the file, and the Mark is removed at the end of the opening. A process that finds a count verifies the file
+// before it maps it, so a file that crashes its reader does so only once. The earlier process may also have died for
+// another reason, so the file is moved aside only if it is damaged. A process whose store fails also leaves a Mark with
+// a count.
+type Mark struct {
+	f    *os.File // f is the locked file; nil after Release, and on a full disk.
+	path string
+	// Crashes is the number of processes that died while they opened the store, as TakeMark read it.
+	Crashes int
+}
+
+// TakeMark takes the Mark of a store. It waits until the deadline or the end of ctx, and then fails with ErrLocked. On
+// a full disk, it returns a Mark without a lock, whose Crashes is 1.
+func TakeMark(ctx context.Context, store string, deadline time.Time) (*Mark, error) {
+	m := &Mark{path: store + format.SuffixOpening}
+	for {
+		f, err := lockMark(m.path)
+		if isNoSpace(err) {
+			m.Crashes = 1
+			return m, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("leave a mark beside the store: %w", err)
+		}
+		if f != nil {
+			m.f = f
+			m.Crashes = readCount(f)
+			return m, nil
+		}
+		if !waitUntil(ctx, deadline) {
+			return nil, gaveUp(ctx, store)
+		}
+	}
+}
+
+// crashesSaid returns the number of crashes in the Mark of a store, without taking the Mark; 0 for an unreadable Mark.
+func crashesSaid(store string) int {
+	f, err := os.OpenFile(store+format.SuffixOpening, os.O_RDONLY|noFollow, 0)
+	if err != nil {
+		return 0
+	}
+	defer func() { _ = f.Close() }()
+	return readCount(f)
+}
+
+// readCount returns the number of crashes in a Mark: 0 for an empty Mark, and 1 for unreadable content.
+func readCount(f *os.File) int {
+	data, err := io.ReadAll(io.LimitReader(f, 20))
+	text := strings.TrimSpace(string(data))
+	if err == nil && text == "" {
+		return 0 // An empty mark: the process died before it opened the store.
+	}
+	if n, err := strconv.Atoi(text); err == nil && n > 0 {
+		return n
+	}
+	return 1
+}
+
+// Count adds 1 to the number of crashes in the Mark before the store is opened. Count does not sync, because the number
+// counts crashes of the process, not of the machine.
+func (m *Mark) Count() {
+	if m.f == nil {
+		return
+	}
+	if _, err := m.f.WriteAt([]byte(strconv.Itoa(m.Crashes+1)+"\n"), 0); err != nil {
+		m.Crashes = max(m.Crashes, 1) // Without a count, this process must verify the file.
+	}
+}
+
+// leaveMark writes a Mark that makes the next process that opens the store verify every page. Another process that
+// holds the Mark at this moment may remove it, which skips that verification.
+func leaveMark(store string) error {
+	f, err := os.OpenFile(store+format.SuffixOpening, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|noFollow, 0o600)
+	if err == nil {
+		_, err = f.WriteString("1\n")
+		err = errors.Join(err, f.Close())
+	}
+	return err
+}
+
+// Release removes the Mark, even if the store was not opened: this process has survived the attempt.
+func (m *Mark) Release() error {
+	if m.f == nil {
+		return nil
+	}
+	f := m.f
+	m.f = nil
+	return unlockMark(f, m.path)
+}

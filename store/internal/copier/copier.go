@@ -1,6 +1,7 @@
 package copier
 
 import (
+	"bytes"
 	"context"
 	"errors"
 
@@ -8,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/boltcheck"
 	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/crypt"
 	"github.com/larder-dev/larder/store/internal/format"
@@ -222,4 +224,167 @@ func put(tx *bolt.Tx, path bucketPath, entries ...pair) error {
 		}
 	}
 	return nil
+}
+
+// pageBytes is the approximate number of bytes that one transaction reads, and another writes.
+const pageBytes = 4 << 20
+
+// pair is an entry of a bucket. value is nil for a nested bucket.
+type pair struct{ key, value []byte }
+
+// bucketPath is the path of a bucket, from the outermost bucket to its own name. The empty path is the root.
+type bucketPath [][]byte
+
+func (p bucketPath) to(name []byte) bucketPath { return append(p[:len(p):len(p)], name) }
+
+func (p bucketPath) make(tx *bolt.Tx) (b *bolt.Bucket, err error) {
+	b = tx.Cursor().Bucket()
+	for _, name := range p {
+		if b, err = b.CreateBucketIfNotExists(name); err != nil {
+			return nil, err
+		}
+	}
+	return b, nil
+}
+
+// pages calls each with the entries of a bucket of the old file, a page at a time, in key order. For an empty bucket,
+// it calls each once without entries. With Salvage, pages reads forwards up to the first fault, and then backwards from
+// the end, up to a fault or to the last key read forwards. whole is true without a fault.
+func (c *Copier) pages(ctx context.Context, path bucketPath, each func([]pair) error) (whole bool, err error) {
+	r := &bucketReader{path: path}
+	for first := true; ; first = false {
+		if err := ctx.Err(); err != nil {
+			return false, err
+		}
+		r.page = nil
+		err := c.old.View(r.read)
+		fault := c.Salvage && isDamaged(err)
+		if err != nil && !fault {
+			return false, c.File.Classify(c.old, err)
+		}
+		end := len(r.page) == 0
+		if first || !end {
+			if err := each(r.page); err != nil { // The page may have only the entries that were read before a fault.
+				return false, err
+			}
+		}
+		switch {
+		case fault && !r.backwards:
+			r.backwards = true
+		case fault || end:
+			return !r.backwards, nil
+		}
+	}
+}
+
+// bucketReader reads the entries of a bucket in pages. It verifies that the keys are in order.
+type bucketReader struct {
+	path      bucketPath
+	backwards bool
+	// after is the last key read forwards, and before the last key read backwards; nil before the first read.
+	after, before []byte
+	// page holds copies of the entries read in the last transaction.
+	page []pair
+}
+
+// read reads the next page. If it fails or panics, page holds the entries read so far.
+func (r *bucketReader) read(tx *bolt.Tx) error {
+	b := tx.Cursor().Bucket()
+	for _, name := range r.path {
+		if b = b.Bucket(name); b == nil {
+			return &boltfile.FaultError{What: "a bucket is missing"}
+		}
+	}
+	cur := b.Cursor()
+	next := cur.Next
+	if r.backwards {
+		next = cur.Prev
+	}
+	size := 0
+	for k, v := r.first(cur); k != nil && size < pageBytes; k, v = next() {
+		if r.backwards && bytes.Compare(k, r.after) <= 0 {
+			return nil // The remaining entries were read forwards, before the fault.
+		}
+		if !r.isNext(k) {
+			return &boltfile.FaultError{What: "the keys are out of order"}
+		}
+		e := pair{key: bytes.Clone(k), value: bytes.Clone(v)}
+		r.page = append(r.page, e)
+		if r.backwards {
+			r.before = e.key
+		} else {
+			r.after = e.key
+		}
+		size += len(k) + len(v)
+	}
+	return nil
+}
+
+// first moves cur to the first unread entry in the direction of reading, and returns it.
+func (r *bucketReader) first(cur *bolt.Cursor) (k, v []byte) {
+	switch {
+	case !r.backwards:
+		return boltfile.SeekAfter(cur, r.after)
+	case r.before == nil:
+		return cur.Last()
+	}
+	cur.Seek(r.before)
+	return cur.Prev()
+}
+
+func (r *bucketReader) isNext(key []byte) bool {
+	if r.backwards {
+		return r.before == nil || bytes.Compare(key, r.before) < 0
+	}
+	return bytes.Compare(key, r.after) > 0
+}
+
+// lose notes in Lost and Behind that a collection's copy is incomplete. Unless Salvage is set, it returns why.
+func (c *Copier) lose(name string, why error) error {
+	c.Lost[name], c.Behind[name] = why, true
+	return c.tolerate(why)
+}
+
+// tolerate returns nil if Salvage is set. Otherwise it makes the store fail because of the damage, and returns why.
+func (c *Copier) tolerate(why error) error {
+	if c.Salvage {
+		return nil
+	}
+	return c.File.Classify(c.old, why)
+}
+
+// findUnsafe sets Copier.unsafe, the names of the collections with damaged branch pages. It reads the branch pages of
+// the old file without the mapping.
+func (c *Copier) findUnsafe(ctx context.Context) error {
+	err := c.old.View(func(tx *bolt.Tx) error {
+		info, err := c.old.File.Stat()
+		if err != nil {
+			return err
+		}
+		pages, err := boltcheck.Salvage(c.old.File, info.Size(), uint64(tx.ID()))
+		if err != nil {
+			return boltfile.OwnErrors(err)
+		}
+		_, err = pages.Walk(ctx, boltcheck.WalkOptions{LeafDepth: boltfile.BranchDepth, Unsafe: func(path []string) {
+			c.unsafe[unsafeName(path)] = true
+		}})
+		return err
+	})
+	if isDamaged(err) {
+		c.unsafe[""] = true // Without valid meta pages, the whole file is unsafe.
+		return nil
+	}
+	return err
+}
+
+// unsafeName returns the key for Copier.unsafe if a page of the bucket at path is damaged: the name of the collection,
+// or of a root bucket other than BucketLarder, or "" for the whole file.
+func unsafeName(path []string) string {
+	switch {
+	case len(path) > 1:
+		return path[1]
+	case len(path) == 1 && path[0] != string(format.BucketLarder):
+		return path[0]
+	}
+	return ""
 }

@@ -3,6 +3,7 @@ package crypt
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	bolt "go.etcd.io/bbolt"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -10,7 +11,6 @@ import (
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/base"
-
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
@@ -128,3 +128,165 @@ func (c *Coder) ObjectOf(objects *bolt.Bucket, key string, h format.Header, payl
 	}
 	return c.Decode(key, b)
 }
+
+// Sealer seals and opens the records of one collection. It opens records sealed with any key of the ring, and returns
+// unsealed records unchanged. It is safe for concurrent use.
+type Sealer struct {
+	ring *Ring
+	// collection is the name of the collection's bucket. Sealed data can be opened only for this collection.
+	collection string
+	sealing    atomic.Bool // sealing is true if new records are sealed.
+}
+
+// Sealer returns the Sealer of a collection. It does not seal new records before Begin.
+func (r *Ring) Sealer(collection string) *Sealer { return &Sealer{ring: r, collection: collection} }
+
+// Begin makes the Sealer seal new records if the stored records are sealed, if the caller requires it (must), or if the
+// store's options ask for it (wanted). In a locked ring, Begin fails if the stored records are sealed or must is true.
+func (s *Sealer) Begin(stored, must, wanted bool) error {
+	switch {
+	case stored && s.Locked():
+		return s.ring.ErrSealed()
+	case must && s.Locked():
+		return errors.New("it is to be sealed (CollectionOptions.Seal), and the store has no keys (Options.Encryption)")
+	}
+	s.sealing.Store(!s.Locked() && (stored || must || wanted))
+	return nil
+}
+
+func (s *Sealer) Sealing() bool { return s.sealing.Load() }
+
+func (s *Sealer) Locked() bool { return s.ring.Locked() }
+
+// Ensure writes the record of the data keys to a file that lacks it, if new records are sealed.
+func (s *Sealer) Ensure(tx *bolt.Tx) error {
+	if !s.Sealing() {
+		return nil
+	}
+	return s.ring.Ensure(tx)
+}
+
+// key returns the key that seals new records, or nil if they are not sealed.
+func (s *Sealer) key() *dataKey {
+	if !s.Sealing() {
+		return nil
+	}
+	return s.ring.held().current
+}
+
+// Append appends a record of the bucket to dst, sealed if new records are sealed. h.Terms must be a result of Store.
+func (s *Sealer) Append(dst, bucket []byte, key string, h format.Header, payload []byte) []byte {
+	k := s.key()
+	if k == nil {
+		return format.AppendRecord(dst, s.collection, key, h, payload)
+	}
+	h.SealedBy = k.id
+	head := format.AppendHeader(nil, h)
+	sealed := format.Seal(k.records, format.SealContext(bucket, s.collection, key, head), payload)
+	return format.AppendParts(dst, s.collection, key, h.Version(), head, sealed)
+}
+
+// Store returns the stored form of terms: tokens if new records are sealed.
+func (s *Sealer) Store(terms map[string][]string) map[string][]string {
+	if k := s.key(); k != nil {
+		return k.tokens(s.collection, terms)
+	}
+	return terms
+}
+
+// Keeps reports whether a new record would have the same seal as the record with the header h: the same key, or none.
+func (s *Sealer) Keeps(h format.Header) bool {
+	if k := s.key(); k != nil {
+		return h.SealedBy == k.id
+	}
+	return h.SealedBy == 0
+}
+
+// Payload returns the decrypted payload of a record of the bucket, without decompression. For an unsealed record it
+// returns payload. It fails with seal.ErrSealed in a locked ring, and with entry.ErrDamaged if the file does not have
+// the key or the payload cannot be decrypted.
+func (s *Sealer) Payload(bucket []byte, key string, h format.Header, payload []byte) ([]byte, error) {
+	if h.SealedBy == 0 {
+		return payload, nil
+	}
+	k, err := s.ring.of(h.SealedBy)
+	if err == nil {
+		payload, err = format.Unseal(k.records, format.SealContext(bucket, s.collection, key, h.Head), payload)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("record %s in %s of collection %s: %w",
+			base.PrintableKey(key), bucket, s.collection, damaged(err))
+	}
+	return payload, nil
+}
+
+// Terms returns the terms of the record with the header h, decrypted if they are tokens.
+func (s *Sealer) Terms(key string, h format.Header) (map[string][]string, error) {
+	if h.SealedBy == 0 || len(h.Terms) == 0 {
+		return h.Terms, nil
+	}
+	all := make(map[string][]string, len(h.Terms))
+	for index, tokens := range h.Terms {
+		values := make([]string, len(tokens))
+		for i, token := range tokens {
+			value, err := s.Value(index, token)
+			if err != nil {
+				return nil, fmt.Errorf("record %s in collection %s: %w", base.PrintableKey(key), s.collection, err)
+			}
+			values[i] = value
+		}
+		all[index] = values
+	}
+	return all, nil
+}
+
+func (s *Sealer) Value(index, token string) (string, error) {
+	id, ok := tokenKey(token)
+	if !ok {
+		return "", fmt.Errorf("a value of index %q: %w", index, damaged(format.ErrNotSealed))
+	}
+	k, err := s.ring.of(id)
+	var value string
+	if err == nil {
+		value, err = k.value(s.collection, index, token)
+	}
+	if err != nil {
+		return "", fmt.Errorf("a value of index %q: %w", index, damaged(err))
+	}
+	return value, nil
+}
+
+func damaged(err error) error {
+	if errors.Is(err, format.ErrNotSealed) {
+		return fmt.Errorf("%w: %w", err, entry.ErrDamaged)
+	}
+	return err
+}
+
+// Verify returns an error if a sealed record of the bucket cannot be decrypted. In a locked ring it returns nil; then
+// only the record's checksum protects the record.
+func (s *Sealer) Verify(bucket []byte, key string, h format.Header, payload []byte) error {
+	if h.SealedBy == 0 || s.Locked() {
+		return nil
+	}
+	_, err := s.Payload(bucket, key, h, payload)
+	if err == nil {
+		_, err = s.Terms(key, h)
+	}
+	return err
+}
+
+// FiledTerms implements engine.Sealing: it knows which records in an objects bucket store their terms as tokens.
+type FiledTerms struct {
+	*Sealer
+	Objects *bolt.Bucket
+}
+
+func (f FiledTerms) Tokens(index, value string) (tokens []string) {
+	for _, k := range f.ring.held().byID {
+		tokens = append(tokens, k.token(f.collection, index, value))
+	}
+	return tokens
+}
+
+func (f FiledTerms) Sealed(key string) bool { return format.IsSealed(f.Objects.Get([]byte(key))) }

@@ -235,3 +235,116 @@ func (p *Pending) change(x *Write) entry.Change {
 	}
 	return ch
 }
+
+// contradicts reports whether x is an event that cannot follow the state p; see Change.Contradicts. A missing UID
+// equals every UID, since some aggregated APIs serve objects without UIDs.
+func (p *Pending) contradicts(x *Write) bool {
+	if x.Event == "" {
+		return false
+	}
+	held, uid, _ := p.held()
+	if !held {
+		return x.Event != cache.Added
+	}
+	return uid != "" && x.UID != "" && uid != x.UID
+}
+
+// held returns whether the key has an object after the writes so far, and the object's UID and resourceVersion.
+func (p *Pending) held() (held bool, uid, rv string) {
+	if p.last != nil {
+		return !p.last.Del, p.last.UID, p.last.RV
+	}
+	return p.Found, p.UID, p.RV
+}
+
+// clearUnproven clears Change.Contradicts where the stored state does not prove a contradiction. For a proven
+// contradiction it sets MustRelist to the batch's IfContradicted. Call it before noteBatch and advance, because it
+// needs the Info from before the batch.
+func clearUnproven(i *entry.Info, changes []entry.Change, writes []*Write, b entry.Batch) {
+	due := i.MustRelist
+	for n := range changes {
+		c := &changes[n]
+		c.Contradicts = c.Contradicts && i.Complete && i.MustRelist == "" && !mayLack(i, c.Key) &&
+			entry.NewerRV(writes[n].RV, i.ResourceVersion)
+		if c.Contradicts {
+			due = b.IfContradicted
+		}
+	}
+	i.MustRelist = due
+}
+
+// CountWrite updates i.Objects and i.Newest for the write x. found is true if the key was stored before.
+func CountWrite(i *entry.Info, x *Write, found bool) {
+	switch {
+	case x.Del:
+		i.Newest = DropRef(i.Newest, x.Key)
+		if found {
+			i.Objects--
+		}
+	default:
+		i.Newest = OfferRef(i.Newest, entry.ObjectRef{Key: x.Key, UID: x.UID, ResourceVersion: x.RV}, NewestRefs)
+		if !found {
+			i.Objects++
+		}
+	}
+}
+
+// noteTyped sets Attributes.Schema to the codec's fingerprint if the payload of x depends on its Go type, and
+// Attributes.Schema still means that all payloads are as the server sent them.
+func (in *Intake) noteTyped(i *entry.Info, x *Write) {
+	if x.Typed && !x.Del && in.Codec != nil && i.Attributes.Schema == codec.SentFingerprint(in.Codec) {
+		i.Attributes.Schema = in.Codec.Fingerprint()
+	}
+}
+
+// isTyped reports whether schema, from Attributes, means that payloads depend on the Go type.
+func (in *Intake) isTyped(schema string) bool {
+	return schema != "" && in.Codec != nil && schema != codec.SentFingerprint(in.Codec)
+}
+
+// advance sets the resourceVersion and the last contact of a batch, if the batch has them. For a resourceVersion that
+// cannot be compared, advance sets MustRelist instead.
+func advance(i *entry.Info, b entry.Batch) {
+	if !b.LastContact.IsZero() {
+		i.LastContact = b.LastContact
+	}
+	switch {
+	case b.ResourceVersion == "":
+	case entry.ComparableRV(b.ResourceVersion):
+		i.ResourceVersion = b.ResourceVersion
+	default:
+		i.ResourceVersion, i.MustRelist = "", entry.MustRelistOpaque
+	}
+}
+
+// NewestRefs is the maximum length of Info.Newest, the references to the newest objects. A list collects up to
+// newestRefsGathered, so that enough remain after delete events.
+const (
+	NewestRefs         = 8
+	newestRefsGathered = 64
+)
+
+// OfferRef inserts ref into refs, newest first, and removes another reference to the same key. It drops references
+// beyond limit. It does not insert ref if its resourceVersion cannot be compared. It may modify refs.
+func OfferRef(refs []entry.ObjectRef, ref entry.ObjectRef, limit int) []entry.ObjectRef {
+	refs = DropRef(refs, ref.Key)
+	if !entry.ComparableRV(ref.ResourceVersion) {
+		return refs
+	}
+	at, _ := slices.BinarySearchFunc(refs, ref, func(have, want entry.ObjectRef) int {
+		if entry.NewerRV(have.ResourceVersion, want.ResourceVersion) {
+			return -1
+		}
+		return 1
+	})
+	if at >= limit {
+		return refs
+	}
+	refs = slices.Insert(refs, at, ref)
+	return refs[:min(len(refs), limit)]
+}
+
+// DropRef returns refs without the reference to key. It may modify refs.
+func DropRef(refs []entry.ObjectRef, key string) []entry.ObjectRef {
+	return slices.DeleteFunc(refs, func(r entry.ObjectRef) bool { return r.Key == key })
+}

@@ -6,10 +6,13 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"sync"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/internal/base"
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
@@ -173,4 +176,175 @@ func (s *IndexSet) Claim(states map[string]format.IndexState, empty bool) (ready
 
 func isNamespaceFunc(fn cache.IndexFunc) bool {
 	return reflect.ValueOf(fn).Pointer() == reflect.ValueOf(cache.MetaNamespaceIndexFunc).Pointer()
+}
+
+// IndexValues calls the function of the named index. The values are sorted and unique. A panic becomes an error.
+func IndexValues(name string, fn cache.IndexFunc, obj any) (values []string, err error) {
+	err = base.Try("the function", func() error {
+		values, err = fn(obj)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("index %q: %w", name, err)
+	}
+	if len(values) > 1 {
+		values = slices.Compact(slices.Sorted(slices.Values(values)))
+	}
+	return values, nil
+}
+
+// Terms returns the values of the object in each index, by index name. Indexes without values are omitted. If functions
+// fail, their indexes are omitted, and the error is from one of these functions.
+func (s *IndexSet) Terms(obj any) (terms map[string][]string, err error) {
+	for name, fn := range s.funcs {
+		values, failed := IndexValues(name, fn, obj)
+		if failed != nil {
+			err = failed
+		}
+		terms = s.add(terms, name, values)
+	}
+	return terms, err
+}
+
+// WorkingTerms returns the values of a stored object in each index, by index name. Indexes whose functions fail are
+// omitted, and Err reports the failures.
+func (s *IndexSet) WorkingTerms(key string, obj any) (terms map[string][]string) {
+	for name, fn := range s.funcs {
+		values, err := IndexValues(name, fn, obj)
+		s.failed.set(name, key, err)
+		terms = s.add(terms, name, values)
+	}
+	return terms
+}
+
+// TermsOf returns the values, by index name, of an object that was read from the file. For ready indexes it uses
+// stored, the terms in the record's header. For the others it calls the index functions, and Err reports their errors.
+func (s *IndexSet) TermsOf(stored map[string][]string, key string, obj any) (terms map[string][]string) {
+	for name, fn := range s.funcs {
+		values := stored[name]
+		if !s.ready[name] {
+			var err error
+			values, err = IndexValues(name, fn, obj)
+			s.failed.set(name, key, err)
+		}
+		terms = s.add(terms, name, values)
+	}
+	return terms
+}
+
+// SameTerms reports whether a and b are equal in all ready indexes.
+func (s *IndexSet) SameTerms(a, b map[string][]string) bool {
+	for name := range s.funcs {
+		if s.ready[name] && !slices.Equal(a[name], b[name]) {
+			return false
+		}
+	}
+	return true
+}
+
+// Compute returns the values of a stored object in the named indexes, by index name. Indexes whose functions fail are
+// omitted, and report is called with each error.
+func (s *IndexSet) Compute(names []string, key string, obj any, report func(error)) (terms map[string][]string) {
+	for _, name := range names {
+		values, err := IndexValues(name, s.funcs[name], obj)
+		if s.failed.set(name, key, err); err != nil {
+			report(err)
+		}
+		terms = s.add(terms, name, values)
+	}
+	return terms
+}
+
+// ReplaceTerms returns a copy of terms in which the named indexes have the values in by.
+func ReplaceTerms(terms map[string][]string, names []string, by map[string][]string) map[string][]string {
+	terms = maps.Clone(terms)
+	if terms == nil {
+		terms = make(map[string][]string, len(by))
+	}
+	for _, name := range names {
+		if delete(terms, name); len(by[name]) > 0 {
+			terms[name] = by[name]
+		}
+	}
+	return terms
+}
+
+func (s *IndexSet) add(terms map[string][]string, name string, values []string) map[string][]string {
+	if len(values) == 0 {
+		return terms
+	}
+	if terms == nil {
+		terms = make(map[string][]string, len(s.funcs))
+	}
+	terms[name] = values
+	return terms
+}
+
+// maxFailures is the maximum number of objects for which failures keeps errors.
+const maxFailures = 1000
+
+// failures holds the stored objects that an index lacks because its function has failed for them. All changed copies of
+// an IndexSet share one failures.
+type failures struct {
+	some atomic.Bool // some is false without failures, so that writes need no lock.
+
+	mu   sync.Mutex
+	of   map[string]map[string]error // of has the errors by key and index name, up to maxFailures; guarded by mu.
+	more error                       // more is the error of one object beyond maxFailures; guarded by mu.
+}
+
+// set stores err, the result of the named index's function for a stored object. A nil err removes an earlier failure.
+func (f *failures) set(name, key string, err error) {
+	if err == nil && !f.some.Load() {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case err == nil:
+		if delete(f.of[key], name); len(f.of[key]) == 0 {
+			delete(f.of, key)
+		}
+	case f.of[key] != nil:
+		f.of[key][name] = err
+	case len(f.of) >= maxFailures:
+		f.more = err
+	default:
+		if f.of == nil {
+			f.of = map[string]map[string]error{}
+		}
+		f.of[key] = map[string]error{name: err}
+	}
+	f.some.Store(len(f.of) > 0 || f.more != nil)
+}
+
+func (f *failures) drop(key string) {
+	if !f.some.Load() {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.of, key)
+	f.some.Store(len(f.of) > 0 || f.more != nil)
+}
+
+func (f *failures) dropMore() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.more = nil
+	f.some.Store(len(f.of) > 0)
+}
+
+func (f *failures) err() error {
+	if !f.some.Load() {
+		return nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.of) == 0 {
+		return f.more
+	}
+	key := slices.Min(slices.Collect(maps.Keys(f.of)))
+	name := slices.Min(slices.Collect(maps.Keys(f.of[key])))
+	return fmt.Errorf("object %q: %w", key, f.of[key][name])
 }

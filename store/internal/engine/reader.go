@@ -6,9 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 
 	bolt "go.etcd.io/bbolt"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
@@ -216,4 +218,153 @@ func (r *Reader) Refs(ctx context.Context, after string, limit int) (refs []entr
 		return s.Err()
 	})
 	return refs, err
+}
+
+type Captured = MemtableView[Covers]
+
+// ViewMerged calls fn with the collection's bucket and a View of the memtable. Together they are the state after some
+// batch. want is an index look-up for which the View is captured, or nil.
+func (r *Reader) ViewMerged(
+	ctx context.Context, want *Lookup, fn func(b *bolt.Bucket, over *Captured) error,
+) error {
+	return r.viewCaptured(ctx, func() *Captured { return r.Memtable.Capture(want, func() {}) }, fn)
+}
+
+// viewCaptured captures the memtable before the transaction begins, so that writes that are committed in between are in
+// the file. If a commit has begun or ended in between, it retries, since the file might have later writes than the
+// View.
+func (r *Reader) viewCaptured(
+	ctx context.Context, capture func() *Captured, fn func(b *bolt.Bucket, over *Captured) error,
+) error {
+	for {
+		over, again := &Captured{}, false
+		if r.Memtable != nil {
+			over = capture()
+		}
+		err := r.View(ctx, func(b *bolt.Bucket) error {
+			if r.Memtable != nil && !r.Memtable.IsAt(over.Epoch) {
+				again = true
+				return nil
+			}
+			return fn(b, over)
+		})
+		if !again {
+			return err
+		}
+	}
+}
+
+// MergedScan reads the objects of a collection in key order. A write in the memtable replaces the record in the file.
+type MergedScan struct {
+	file    *boltfile.Scan
+	records int    // records is the number of records read from the file, including replaced ones.
+	k, v    []byte // k and v are the next key and record of the file; nil at its end.
+	over    *Captured
+	pending []*Write // pending are the next writes of the memtable, at most aheadWrites.
+	all     bool     // all is true if pending has all remaining writes of the memtable.
+}
+
+const aheadWrites = 256
+
+// ScanMerged returns a scan of the objects in the file and the memtable that starts after the given key.
+func ScanMerged(objects *bolt.Bucket, over *Captured, after string) *MergedScan {
+	s := &MergedScan{file: boltfile.ScanAfter(objects, after), over: over}
+	s.k, s.v = s.file.Next()
+	s.ahead(after)
+	return s
+}
+
+// scanMergedFrom returns a scan of the objects in the file and the memtable that starts at the given key.
+func scanMergedFrom(objects *bolt.Bucket, over *Captured, from string) *MergedScan {
+	s := &MergedScan{file: boltfile.ScanAfter(objects, ""), over: over}
+	s.k, s.v = s.file.Seek([]byte(from))
+	s.pending = over.From(from, aheadWrites, func(*Write) bool { return true })
+	s.all = len(s.pending) < aheadWrites
+	return s
+}
+
+func (s *MergedScan) ahead(after string) {
+	s.pending = s.over.After(after, aheadWrites)
+	s.all = len(s.pending) < aheadWrites
+}
+
+// Next returns the next key with its record, or with its write in the memtable. ok is false at the end; then Err
+// returns an error if damage has ended the scan.
+func (s *MergedScan) Next() (key string, data []byte, x *Write, ok bool) {
+	for {
+		switch {
+		case len(s.pending) == 0 && s.k == nil:
+			return "", nil, nil, false
+		case len(s.pending) == 0 || s.k != nil && string(s.k) < s.pending[0].Key:
+			key, data = string(s.k), s.v
+			s.advance()
+			return key, data, nil, true
+		}
+		x = s.pending[0]
+		if s.pending = s.pending[1:]; len(s.pending) == 0 && !s.all {
+			s.ahead(x.Key)
+		}
+		if s.k != nil && string(s.k) == x.Key {
+			s.advance()
+		}
+		if !x.Del {
+			return x.Key, nil, x, true
+		}
+	}
+}
+
+func (s *MergedScan) advance() {
+	s.records++
+	s.k, s.v = s.file.Next()
+}
+
+func (s *MergedScan) Err() error { return s.file.Err }
+
+// StoredRecord is the file's record under a key. It is valid until the transaction ends.
+type StoredRecord struct {
+	format.Header
+	Found   bool   // Found is false without a record; the other fields are zero then.
+	Payload []byte // Payload is memory of the transaction.
+	Objects *bolt.Bucket
+}
+
+func (r *Reader) Stored(objects *bolt.Bucket, key string) (StoredRecord, error) {
+	data := objects.Get([]byte(key))
+	if data == nil {
+		return StoredRecord{}, nil
+	}
+	h, payload, err := format.ParseRecord(r.Name, key, data)
+	return StoredRecord{Header: h, Found: true, Payload: payload, Objects: objects}, err
+}
+
+// Object decodes a stored record. It returns nil for a record that this program cannot decode: no reader has seen its
+// object. An error wraps entry.ErrDamaged.
+func (r *Reader) Object(key string, s StoredRecord) (runtime.Object, error) {
+	if !s.Found {
+		return nil, nil
+	}
+	obj, err := r.Coder.ObjectOf(s.Objects, key, s.Header, s.Payload)
+	if err != nil && !errors.Is(err, entry.ErrDamaged) {
+		return nil, nil //nolint:nilerr // No reader has seen an undecodable object.
+	}
+	return obj, err
+}
+
+// RefOf returns the identity in the write x, or in the record if x is nil. It verifies the record's checksum.
+func (r *Reader) RefOf(key string, data []byte, x *Write) (entry.ObjectRef, error) {
+	if x != nil {
+		return entry.ObjectRef{Key: key, UID: x.UID, ResourceVersion: x.RV}, nil
+	}
+	h, err := format.ParseHeader(r.Name, key, data)
+	return entry.ObjectRef{Key: key, UID: h.UID, ResourceVersion: h.RV}, err
+}
+
+// CustomKeys reports whether fn may return keys of another form than client-go's namespace/name.
+func CustomKeys(fn cache.KeyFunc) bool {
+	if fn == nil {
+		return false
+	}
+	at := reflect.ValueOf(fn).Pointer()
+	return at != reflect.ValueOf(cache.MetaNamespaceKeyFunc).Pointer() &&
+		at != reflect.ValueOf(cache.DeletionHandlingMetaNamespaceKeyFunc).Pointer()
 }

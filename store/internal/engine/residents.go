@@ -2,14 +2,145 @@ package engine
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/larder-dev/larder/entry"
-
 	"github.com/larder-dev/larder/store/query"
 )
+
+// Residents is the ResidentTable, in memory, of a collection with a file. All objects of the file are loaded into the
+// ResidentTable. Until the load is done, reads use the file, and writes go to both.
+//
+// Apply gets writes that readers of the file see already, or are about to see. The caller of Open blocks all writers
+// meanwhile, so that a reader that has read from the file does not then read an older state from the table.
+//
+// A load calls PutPage for each page of the file, then Open, and in any case End. If the load fails, or the file loses
+// objects, the caller makes another Residents and calls Replace on the old one.
+type Residents struct {
+	*ResidentTable
+	// written has the keys that were written since the load began. Their records in the file may be older. It is nil after
+	// the load. ResidentTable.mu guards written.
+	written map[string]struct{}
+	failed  bool // failed is true after a failed load; guarded by ResidentTable.mu.
+
+	open     atomic.Bool
+	read     chan struct{} // read is closed when all records have been read, while Open waits for a write to the disk.
+	ended    chan struct{} // ended is closed at the end of a successful or failed load.
+	err      error         // err is the error of the load, or nil; set before ended is closed.
+	replaced chan struct{} // replaced is closed when a new Residents replaces this Residents.
+}
+
+func NewResidents() *Residents {
+	return &Residents{ResidentTable: NewResidentTable(), written: map[string]struct{}{},
+		read: make(chan struct{}), ended: make(chan struct{}), replaced: make(chan struct{})}
+}
+
+// IsOpen reports whether reads use the table. It is false if a is nil.
+func (a *Residents) IsOpen() bool { return a != nil && a.open.Load() }
+
+// Apply applies the last write of each key. It does nothing if a is nil.
+func (a *Residents) Apply(last []*Write) {
+	if a == nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.failed {
+		return
+	}
+	if a.written != nil {
+		for _, x := range last {
+			a.written[x.Key] = struct{}{}
+		}
+	}
+	a.applyLocked(last)
+}
+
+// Written reports whether the key was written since the load of the file into the table began.
+func (a *Residents) Written(key string) bool {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	_, ok := a.written[key]
+	return ok
+}
+
+// PutPage adds the objects of a page of the file. It skips keys that were written since the load began.
+func (a *Residents) PutPage(keys []string, states []*ResidentObject) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i, s := range states {
+		if _, newer := a.written[keys[i]]; !newer {
+			a.put(keys[i], s)
+		}
+	}
+}
+
+// Read wakes callers of AwaitRead, when all pages are in the table and Open still waits for a writer.
+func (a *Residents) Read() { close(a.read) }
+
+// Open makes readers use the table instead of the file.
+func (a *Residents) Open() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.written = nil
+	a.open.Store(true)
+}
+
+// Fail drops all objects after a failed load. Only End may be called after Fail.
+func (a *Residents) Fail() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.failed, a.written = true, nil
+	a.clearLocked()
+}
+
+// End ends the load and wakes waiters. err is the result of Err; nil for a cancelled load.
+func (a *Residents) End(err error) {
+	a.err = err
+	close(a.ended)
+}
+
+// Replace wakes the callers of AwaitReplaced, when another Residents has replaced a.
+func (a *Residents) Replace() { close(a.replaced) }
+
+// Loading returns a channel that is closed at the end of the load. It returns nil after the load, or if a is nil.
+func (a *Residents) Loading() <-chan struct{} {
+	if a == nil {
+		return nil
+	}
+	select {
+	case <-a.ended:
+		return nil
+	default:
+		return a.ended
+	}
+}
+
+// Err returns the error of the load from the file, or nil. Call it after the load has ended.
+func (a *Residents) Err() error { return a.err }
+
+// AwaitRead waits until all pages are read, or the load or ctx has ended. It returns the error of ctx.
+func (a *Residents) AwaitRead(ctx context.Context) error {
+	select {
+	case <-a.read:
+	case <-a.ended:
+	case <-ctx.Done():
+	}
+	return ctx.Err()
+}
+
+// AwaitReplaced waits until a new Residents has replaced a as the collection's table, or ctx ends.
+func (a *Residents) AwaitReplaced(ctx context.Context) error {
+	select {
+	case <-a.replaced:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
 
 // ResidentReader reads the decoded objects of a collection in memory. It implements the methods of store.Reader except
 // Info. Each call sees one snapshot of the objects.
@@ -107,4 +238,79 @@ func (r ResidentReader) Each(ctx context.Context, q query.Query, fn func(key str
 		}
 	}
 	return ctx.Err()
+}
+
+// Load reads every object of the file into the table a, except objects that were written since a was made. It locks
+// front while it puts a page into a, because front is also held when the index functions are replaced.
+func (r *Reader) Load(ctx context.Context, a *Residents, sets *atomic.Pointer[IndexSet], front sync.Locker) error {
+	l := loader{Reader: r, a: a, sets: sets, front: front}
+	for after, more := "", true; more; {
+		var records []Record
+		var err error
+		set := sets.Load()
+		if records, more, err = r.RawPage(ctx, after); err != nil {
+			return err
+		}
+		if len(records) == 0 {
+			return nil
+		}
+		after = records[len(records)-1].Key
+		objs, err := r.DecodeRecords(records)
+		if err != nil {
+			if records, objs, err = l.decodeUnwritten(records); err != nil {
+				return err
+			}
+		}
+		l.put(set, records, objs)
+	}
+	return nil
+}
+
+type loader struct {
+	*Reader
+	a     *Residents
+	sets  *atomic.Pointer[IndexSet]
+	front sync.Locker
+}
+
+// decodeUnwritten decodes records one by one. It skips an undecodable record whose key was written during the load.
+func (l loader) decodeUnwritten(all []Record) (records []Record, objs []runtime.Object, err error) {
+	for _, record := range all {
+		decoded, err := l.DecodeRecords([]Record{record})
+		switch {
+		case err == nil:
+			records, objs = append(records, record), append(objs, decoded[0])
+		case !l.a.Written(record.Key):
+			return nil, nil, err
+		}
+	}
+	return records, objs, nil
+}
+
+// put puts a page of objects into the table a. set is the IndexSet from before the page was read: the records have the
+// terms of the indexes that were ready then. If index functions have been added since, put computes all terms.
+func (l loader) put(set *IndexSet, records []Record, objs []runtime.Object) {
+	keys, states := make([]string, len(records)), make([]*ResidentObject, len(records))
+	for i, record := range records {
+		keys[i] = record.Key
+		terms := set.TermsOf(record.Terms, record.Key, objs[i])
+		states[i] = &ResidentObject{Obj: objs[i], UID: record.UID, RV: record.RV, Terms: terms}
+	}
+	for !l.putOf(set, keys, states) {
+		set = l.sets.Load()
+		for i, s := range states {
+			s.Terms = set.WorkingTerms(keys[i], s.Obj)
+		}
+	}
+}
+
+// putOf puts objects into the table a. It returns false if their terms, computed with set, are out of date.
+func (l loader) putOf(set *IndexSet, keys []string, states []*ResidentObject) bool {
+	l.front.Lock()
+	defer l.front.Unlock()
+	current := l.sets.Load().Generation() == set.Generation()
+	if current {
+		l.a.PutPage(keys, states)
+	}
+	return current
 }

@@ -179,3 +179,68 @@ func (st *CollectionState) Follow(info entry.Info) {
 	st.LeftOut, st.LeftOutMore = info.LeftOut, info.LeftOutMore
 	st.Complete, st.Attributes, st.MustRelist = info.Complete, info.Attributes, info.MustRelist
 }
+
+// Covers is the state of a collection after the writes in its memtable: the Info that the next commit stores with them,
+// and further fields that only the commit uses.
+type Covers struct {
+	entry.Info
+	EndedList *EndedList // EndedList is the last list that has ended since the last commit, or nil.
+	// Timeline is the number of the timeline of the collection's history, and Oldest the oldest resourceVersion from which
+	// a watch can follow it; see history.Window.Timeline. They are zero without a history.
+	Timeline uint64
+	Oldest   string
+}
+
+// EndedList describes a list that ended since the last commit. The next commit ends the need for a relist.
+type EndedList struct {
+	Losses    int  // Losses is Collection.Losses at the start of the list. If that has grown, the list must be repeated.
+	Rewritten bool // Rewritten is true if the list rewrote every record, so that old dictionaries may be unused.
+}
+
+// CreateCollection creates a collection with the state st. It does nothing if the file has the collection.
+func CreateCollection(tx *bolt.Tx, name string, st CollectionState) error {
+	root, err := tx.CreateBucketIfNotExists(format.BucketLarder)
+	if err != nil || root.Bucket([]byte(name)) != nil {
+		return err
+	}
+	b, err := root.CreateBucket([]byte(name))
+	if err == nil {
+		err = CreateBuckets(b, st)
+	}
+	if err != nil {
+		return err
+	}
+	return PutState(b, name, st)
+}
+
+func CreateBuckets(b *bolt.Bucket, st CollectionState) error {
+	if _, err := b.CreateBucketIfNotExists(format.BucketObjects); err != nil {
+		return err
+	}
+	indexes, err := b.CreateBucketIfNotExists(format.BucketIndex)
+	if err != nil {
+		return err
+	}
+	for index := range st.Indexes {
+		if _, err := indexes.CreateBucketIfNotExists([]byte(index)); err != nil {
+			return err
+		}
+	}
+	if !st.Log.Kept() {
+		return nil
+	}
+	return changelog.Create(b)
+}
+
+// CheckBuckets returns an error if b lacks a bucket of a collection with the state st.
+func CheckBuckets(r *Reader, b *bolt.Bucket, st CollectionState) error {
+	if _, err := r.Objects(b); err != nil {
+		return err
+	}
+	for name := range st.Indexes {
+		if indexes := b.Bucket(format.BucketIndex); indexes == nil || indexes.Bucket([]byte(name)) == nil {
+			return fmt.Errorf("collection %s has no bucket of index %q: %w", r.Name, name, entry.ErrDamaged)
+		}
+	}
+	return nil
+}

@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/vmihailenco/msgpack/v5"
+
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/base"
+	"github.com/larder-dev/larder/store/consumer"
 )
 
 // Tombstone is the changelog's entry for a deleted object:
@@ -78,4 +81,63 @@ func ParseSeqKey(k []byte) (seq uint64, ok bool) {
 		return 0, false
 	}
 	return binary.BigEndian.Uint64(k), true
+}
+
+// cursor is the stored form of a consumer.Position: the payload of a record under the cursor's name.
+type cursor struct {
+	Seq       uint64               `msgpack:"seq"`
+	Failing   map[string]uint64    `msgpack:"failing,omitempty"`
+	Replaying bool                 `msgpack:"replaying,omitempty"`
+	After     string               `msgpack:"after,omitempty"`
+	Notified  bool                 `msgpack:"told,omitempty"`
+	Why       consumer.ResetReason `msgpack:"why,omitempty"`
+	Types     string               `msgpack:"types,omitempty"`
+}
+
+// cursorKey returns the key that the checksum of a cursor covers.
+func cursorKey(name string) string { return string(BucketCursors) + "/" + name }
+
+func AppendCursor(dst []byte, collection, name string, at consumer.Position) ([]byte, error) {
+	c := cursor(at)
+	payload, err := msgpack.Marshal(&c)
+	if err != nil {
+		return dst, fmt.Errorf("cursor of handler %q: %w", name, err)
+	}
+	return AppendRecord(dst, collection, cursorKey(name), Header{Encoding: "place"}, payload), nil
+}
+
+func ParseCursor(collection, name string, data []byte) (at consumer.Position, err error) {
+	_, payload, err := ParseRecord(collection, cursorKey(name), data)
+	if err != nil {
+		return at, err
+	}
+	var c cursor
+	if err := msgpack.Unmarshal(payload, &c); err != nil {
+		return at, fmt.Errorf("cursor of handler %q in collection %s: %w: %w", name, collection, err, entry.ErrDamaged)
+	}
+	return consumer.Position(c), nil
+}
+
+// Mark is the commit time of a change, in BucketTimes under the change's sequence number. The zero Mark means unknown.
+//
+//	bytes 0-7    the store's steady time, in seconds since 1970, big endian
+//	bytes 8-15   the wall clock, likewise
+type Mark struct{ Steady, Wall time.Time }
+
+func (m Mark) IsZero() bool { return m.Wall.IsZero() }
+
+func (m Mark) Append(dst []byte) []byte {
+	dst = binary.BigEndian.AppendUint64(dst, uint64(max(m.Steady.Unix(), 0)))
+	return binary.BigEndian.AppendUint64(dst, uint64(max(m.Wall.Unix(), 0)))
+}
+
+// ParseMark decodes the result of Mark.Append. It returns the zero Mark for other data.
+func ParseMark(data []byte) (m Mark) {
+	if len(data) != 16 {
+		return m
+	}
+	if wall := binary.BigEndian.Uint64(data[8:]); wall > 0 {
+		m = Mark{time.Unix(int64(binary.BigEndian.Uint64(data)), 0), time.Unix(int64(wall), 0)}
+	}
+	return m
 }
