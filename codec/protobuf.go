@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -200,4 +201,137 @@ func Message(payload []byte) ([]byte, error) {
 		return nil, fmt.Errorf("apiVersion and kind of a message: %w: %w", msgpack.ErrTruncated, entry.ErrDamaged)
 	}
 	return message, nil
+}
+
+// kinds caches the protobuf codecs of the kinds of a scheme. It is safe for concurrent use.
+type kinds struct {
+	scheme *runtime.Scheme
+	known  sync.Map // *protobufCodec by metav1.TypeMeta; nil for a kind without one
+}
+
+// of returns the protobuf codec of a kind, or nil.
+func (k *kinds) of(m metav1.TypeMeta) *protobufCodec {
+	if k == nil {
+		return nil
+	}
+	if found, ok := k.known.Load(m); ok {
+		return found.(*protobufCodec)
+	}
+	var typed *protobufCodec
+	if obj, err := k.scheme.New(schema.FromAPIVersionAndKind(m.APIVersion, m.Kind)); err == nil {
+		if c, err := For(obj); err == nil {
+			typed, _ = c.(*protobufCodec)
+		}
+	}
+	if typed != nil && typed.metadata == 0 {
+		typed = nil
+	}
+	found, _ := k.known.LoadOrStore(m, typed)
+	return found.(*protobufCodec)
+}
+
+// ofPayload returns the codec of the kind that a protobuf payload names, and the payload's message. The codec is nil if
+// the scheme has none for the kind.
+func (k *kinds) ofPayload(encoding string, payload []byte) (c *protobufCodec, message []byte) {
+	if k == nil || encoding != EncodingProtobuf {
+		return nil, nil
+	}
+	apiVersion, kind, message, ok := cutMessage(payload)
+	if !ok {
+		return nil, nil
+	}
+	return k.of(metav1.TypeMeta{APIVersion: string(apiVersion), Kind: string(kind)}), message
+}
+
+// decodeUnstructured decodes a protobuf payload as an unstructured object. If messageOf has no description of the Go
+// type, or the payload is unusual, it decodes a Go object and converts that.
+func (c *protobufCodec) decodeUnstructured(payload []byte, texts *textTables) (runtime.Object, error) {
+	if apiVersion, kind, msg, ok := cutMessage(payload); ok {
+		m, content := messageOf(c.typ), map[string]any{}
+		if m != nil && m.read(msg, content, texts) {
+			if len(apiVersion) > 0 {
+				content["apiVersion"] = texts.values.value(apiVersion)
+			}
+			if len(kind) > 0 {
+				content["kind"] = texts.values.value(kind)
+			}
+			return &unstructured.Unstructured{Object: content}, nil
+		}
+	}
+	obj, err := c.Decode(payload)
+	if err != nil {
+		return nil, err
+	}
+	return toUnstructured(obj)
+}
+
+func toUnstructured(obj runtime.Object) (runtime.Object, error) {
+	m, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	if err != nil {
+		// The converter's error is not wrapped, because it may quote the object.
+		return nil, fmt.Errorf("%T cannot be shown as an unstructured object: %w", obj, entry.ErrIncompatible)
+	}
+	return &unstructured.Unstructured{Object: m}, nil
+}
+
+// A runtime.RawExtension holds an object either as the server's bytes, or decoded. Generated protobuf methods write
+// only the bytes, and silently lose a decoded object. So protobufCodec checks objects of the few types that can hold a
+// RawExtension (ten in k8s.io/api).
+
+func holdsRawExtension(t reflect.Type) bool {
+	return searchRawExtension(t, map[reflect.Type]bool{})
+}
+
+func searchRawExtension(t reflect.Type, seen map[reflect.Type]bool) bool {
+	if t == reflect.TypeFor[runtime.RawExtension]() {
+		return true
+	}
+	if seen[t] {
+		return false
+	}
+	seen[t] = true
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
+		return searchRawExtension(t.Elem(), seen)
+	case reflect.Struct:
+		for i := range t.NumField() {
+			if searchRawExtension(t.Field(i).Type, seen) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// holdsDecodedExtension reports whether a RawExtension in v holds a decoded object and no bytes.
+func holdsDecodedExtension(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.Pointer:
+		return !v.IsNil() && holdsDecodedExtension(v.Elem())
+	case reflect.Slice, reflect.Array:
+		if v.Type().Elem().Kind() == reflect.Uint8 {
+			return false
+		}
+		for i := range v.Len() {
+			if holdsDecodedExtension(v.Index(i)) {
+				return true
+			}
+		}
+	case reflect.Map:
+		for it := v.MapRange(); it.Next(); {
+			if holdsDecodedExtension(it.Value()) {
+				return true
+			}
+		}
+	case reflect.Struct:
+		if v.Type() == reflect.TypeFor[runtime.RawExtension]() {
+			return v.FieldByName("Raw").Len() == 0 && !v.FieldByName("Object").IsNil()
+		}
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() && holdsDecodedExtension(v.Field(i)) {
+				return true
+			}
+		}
+	}
+	return false
 }

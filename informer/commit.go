@@ -241,3 +241,134 @@ func (i *sharedInformer) setStoreErr(err error) {
 	i.health.setStoreErr(err)
 	i.reviewSources()
 }
+
+// watchCommits updates Status.Err when dirty changes cannot be committed, and when they can be committed again. The
+// process loop reports failures that need a rebuild.
+func (i *sharedInformer) watchCommits(ctx context.Context) {
+	if i.file == nil {
+		return
+	}
+	for {
+		next := i.file.Committed()
+		err := i.file.CommitErr()
+		if needsRebuild(err) {
+			err = nil
+		}
+		i.noteCommitErr(ctx, err)
+		select {
+		case <-next:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// noteCommitErr sets Status.Err to err, and calls the watch error handlers if the kind of error has changed. The store
+// itself logs err.
+func (i *sharedInformer) noteCommitErr(ctx context.Context, err error) {
+	if err != nil {
+		err = fmt.Errorf("store of %s: changes are in memory only: %w", i.o.ObjectDescription, err)
+	}
+	before := i.health.setCommitErr(err)
+	if err != nil && (before == nil || !errors.Is(before, kindOf(err))) {
+		i.reportError(ctx, err)
+	}
+}
+
+// backpressure waits while too many changes of the store are dirty. It is called before deltasMu is taken, because the
+// store's Apply waits only at a higher bound, with deltasMu held.
+func (p *loop) backpressure(ctx context.Context) {
+	if p.collection != nil {
+		_ = p.collection.Backpressure(ctx) //nolint:errcheck // the following Apply returns the same error
+	}
+}
+
+func (i *sharedInformer) notifyCommit(c store.Commit) {
+	i.notifyObservers(Commit{Changes: c.Objects, Took: c.Took, Err: c.Err})
+}
+
+// watchResident requests a list if stored objects cannot be decoded while they are loaded into memory.
+func (i *sharedInformer) watchResident(ctx context.Context) {
+	if i.collection == nil {
+		return
+	}
+	err := i.collection.WaitResident(ctx)
+	if err == nil || ctx.Err() != nil || isClosed(err) || needsRebuild(err) {
+		return
+	}
+	i.asks.ToReplace(err)
+}
+
+// watchFailure wakes the process loop when the file fails, so that damage which only a reader has found is repaired
+// without an event. It also wakes the process loop when a reader finds an object that this program cannot decode, and
+// when the store is closed, which ends the run.
+func (i *sharedInformer) watchFailure(ctx context.Context) {
+	if i.file == nil {
+		return
+	}
+	readers := i.indexer.Failed()
+	for {
+		select {
+		case <-i.file.Failed():
+		case <-readers:
+			if !errors.Is(i.indexer.Err(), entry.ErrIncompatible) {
+				readers = nil // Failed of the file reports the file's failures, and other errors need no list
+				continue
+			}
+		case <-i.file.Closing():
+		case <-ctx.Done():
+			return
+		}
+		// The process loop retries until the store is repaired. A later failure closes a new channel of file.Failed.
+		select {
+		case <-i.asks.ToLook():
+		case <-ctx.Done():
+			return
+		}
+		readers = i.indexer.Failed()
+	}
+}
+
+// repairFailure repairs the store if it has failed and no other informer has repaired it yet. If a reader has found an
+// object that this program cannot decode, it reports the object and requests a list. Then it clears the indexer's
+// error.
+func (p *loop) repairFailure(ctx context.Context) error {
+	attempt := func() (entry.Result, error) {
+		select {
+		case <-p.file.Closing():
+			return entry.Result{}, store.ErrClosed
+		default:
+			return entry.Result{}, p.file.Err()
+		}
+	}
+	err := p.commit(ctx, attempt, func([]entry.Change) {})
+	if err == nil {
+		if err := p.indexer.Err(); errors.Is(err, entry.ErrIncompatible) && !p.listDue {
+			p.listForReader(ctx, err)
+		}
+		p.indexer.ClearErr()
+	}
+	return err
+}
+
+// unreadableBackoff spaces the lists for unreadable objects. One such list replaces them all, so a second one means
+// that the codec is inconsistent.
+func unreadableBackoff() *wait.Backoff {
+	return &wait.Backoff{Duration: time.Minute, Factor: 2, Jitter: 0.2, Steps: 10, Cap: time.Hour}
+}
+
+// listForReader reports that a reader has found an unreadable object, and requests a list that replaces it. During the
+// backoff after the last such list it does nothing: the next reader that finds the object causes the request.
+func (p *loop) listForReader(ctx context.Context, err error) {
+	now := p.clock.Now()
+	if now.Before(p.unreadableUntil) {
+		return
+	}
+	if p.unreadablePause == nil {
+		p.unreadablePause = unreadableBackoff()
+	}
+	p.unreadableUntil = now.Add(p.unreadablePause.Step())
+	utilruntime.HandleErrorWithContext(ctx, err, "A reader has met a stored object that cannot be read; listing again",
+		"type", p.o.ObjectDescription, "collection", p.o.Identity.String())
+	p.listUnreadable()
+}

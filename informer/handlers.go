@@ -11,8 +11,11 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 
+	"github.com/larder-dev/larder/codec"
+	"github.com/larder-dev/larder/informer/durable"
 	"github.com/larder-dev/larder/informer/internal/delivery"
 	"github.com/larder-dev/larder/internal/base"
+	"github.com/larder-dev/larder/store"
 )
 
 // minimumResyncPeriod is the lower bound of a handler's resync period, the same as in client-go.
@@ -238,4 +241,17 @@ func (i *Informer) RemoveEventHandler(handle cache.ResourceEventHandlerRegistrat
 		return nil
 	}
 	return i.processor.Remove(handle)
+}
+
+// Durable returns the durable handlers; see package durable. Handlers can be added until the run ends.
+func (i *Informer) Durable() *durable.Handlers { return i.durable }
+
+func (i *sharedInformer) durableOptions() durable.Options {
+	o := durable.Options{Description: i.o.ObjectDescription, Synced: i.sync.done, InMemory: i.memoryOnly, Clock: i.clock}
+	if c, ok := i.store.(*store.Collection); ok {
+		o.Collection, o.Flush = c, i.o.Store.Flush
+		info, err := c.Info(context.Background())
+		o.Types, o.AsSent = i.attrs.Schema, err == nil && codec.AsSent(info.Attributes.Schema)
+	}
+	return o
 }

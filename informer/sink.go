@@ -2,10 +2,16 @@ package informer
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
@@ -213,4 +219,156 @@ func (i *sharedInformer) skip(ctx context.Context, key string, err error) {
 	err = fmt.Errorf("couldn't enqueue object: %w", err) // the message is client-go's
 	utilruntime.HandleErrorWithContext(ctx, err, "Object left out of the store", "type", i.o.ObjectDescription,
 		"collection", i.o.Identity.String(), "key", key)
+}
+
+// admit returns a function for reflector.Options.Admit. It refuses objects outside id's namespace, and objects that do
+// not match id's label selector. id must be canonical.
+func admit(id entry.Identity) func(runtime.Object) error {
+	selector := labels.Everything()
+	if s, err := labels.Parse(id.LabelSelector); err == nil {
+		selector = s
+	}
+	return func(obj runtime.Object) error {
+		o, err := meta.Accessor(obj)
+		if err != nil {
+			return err
+		}
+		if ns := o.GetNamespace(); id.Namespace != "" && ns != id.Namespace {
+			where := "namespace " + ns
+			if ns == "" {
+				where = "objects without a namespace"
+			}
+			return fmt.Errorf(
+				"Options.Identity says namespace %s, and the ListerWatcher lists %s; make one from the other with "+
+					"requests.ListWatch", id.Namespace, where)
+		}
+		if !selector.Matches(labels.Set(o.GetLabels())) {
+			return fmt.Errorf(
+				"Options.Identity says label selector %s, and the ListerWatcher lists objects that it does not select; make one "+
+					"from the other with requests.ListWatch", id.LabelSelector)
+		}
+		return nil
+	}
+}
+
+// stores returns a function that reports whether an informer with this identity stores a listed object. Servers without
+// the feature gate for shards also send objects of other shards. id must be canonical.
+func stores(id entry.Identity) func(runtime.Object) bool {
+	admits, shards := admit(id), id.Shards()
+	return func(obj runtime.Object) bool {
+		ours, err := shards.Matches(obj)
+		return admits(obj) == nil && (ours || err != nil)
+	}
+}
+
+// apply decodes the object and runs the transform on it; without a transform it returns obj. It restores the object's
+// namespace, name, UID and resourceVersion. With utilruntime.ReallyCrash off, a panic counts as an error.
+func apply(logger klog.Logger, transform cache.TransformFunc, obj runtime.Object) (out runtime.Object, err error) {
+	if transform == nil {
+		return obj, nil
+	}
+	if obj, err = entry.Decoded(obj); err != nil {
+		return nil, fmt.Errorf("the transform function needs the object: %w", err)
+	}
+	m, noMeta := meta.Accessor(obj)
+	var sent identity
+	if noMeta == nil {
+		sent = identityOf(m)
+	}
+	err = errors.New("the transform function panicked")
+	defer utilruntime.HandleCrashWithLogger(logger)
+	got, err := transform(obj)
+	if err != nil {
+		return nil, fmt.Errorf("the transform function failed: %w", err)
+	}
+	out, ok := got.(runtime.Object)
+	if !ok {
+		return nil, fmt.Errorf("the transform function returned a %T, which is no runtime.Object and cannot be stored", got)
+	}
+	if m, err := meta.Accessor(out); err == nil && noMeta == nil && identityOf(m) != sent {
+		sent.putBack(m)
+	}
+	return out, nil
+}
+
+// identity is the metadata by which restarts and audits compare an object with the server's; transforms keep it.
+type identity struct {
+	namespace, name, resourceVersion string
+	uid                              types.UID
+}
+
+func identityOf(m metav1.Object) identity {
+	return identity{m.GetNamespace(), m.GetName(), m.GetResourceVersion(), m.GetUID()}
+}
+
+func (i identity) putBack(m metav1.Object) {
+	m.SetNamespace(i.namespace)
+	m.SetName(i.name)
+	m.SetResourceVersion(i.resourceVersion)
+	m.SetUID(i.uid)
+}
+
+// leftOutIn adds to the checkpoint the objects that earlier runs could not store. If info does not name all of them, it
+// requests a list of everything.
+func leftOutIn(info entry.Info, c *reflector.Checkpoint) {
+	if info.LeftOutMore && c.Relist == "" {
+		c.Relist = reflector.ReasonLeftOut
+	}
+	for _, l := range info.LeftOut {
+		c.LeftOut = append(c.LeftOut, l.ObjectRef)
+	}
+}
+
+func leftOutUndecodable(info entry.Info) bool {
+	return info.LeftOutMore || slices.ContainsFunc(info.LeftOut, func(l entry.LeftOut) bool {
+		return l.Reason == entry.LeftOutCodec
+	})
+}
+
+// leftOutByTransform returns the entry.LeftOut of an object whose transform failed, or that could not be decoded for
+// the transform.
+func leftOutByTransform(obj runtime.Object) entry.LeftOut {
+	l := entry.LeftOut{Reason: entry.LeftOutTransform}
+	if u, ok := obj.(*entry.Undecoded); ok && u.Err() != nil {
+		l.Reason = entry.LeftOutCodec
+	}
+	if m, err := meta.Accessor(obj); err == nil {
+		l.ObjectRef = entry.RefOf(m)
+	}
+	return l
+}
+
+// defaultSize is the size of typed objects without a Size method.
+const defaultSize = 1 << 10
+
+// sizeOf returns the approximate size of obj in bytes, for the queue's limit.
+func sizeOf(obj runtime.Object) int64 {
+	switch o := obj.(type) {
+	case interface{ Size() int }: // the protobuf generator makes Size
+		return int64(o.Size())
+	case runtime.Unstructured:
+		return sizeOfValue(o.UnstructuredContent())
+	}
+	return defaultSize
+}
+
+func sizeOfValue(v any) int64 {
+	const word = 16
+	switch v := v.(type) {
+	case string:
+		return word + int64(len(v))
+	case map[string]any:
+		n := int64(3 * word)
+		for k, e := range v {
+			n += word + int64(len(k)) + sizeOfValue(e)
+		}
+		return n
+	case []any:
+		n := int64(word)
+		for _, e := range v {
+			n += sizeOfValue(e)
+		}
+		return n
+	}
+	return word
 }

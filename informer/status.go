@@ -2,12 +2,21 @@ package informer
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
+
+	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer/audit"
 	"github.com/larder-dev/larder/informer/durable"
+	"github.com/larder-dev/larder/informer/internal/attributes"
 	"github.com/larder-dev/larder/internal/base"
 	"github.com/larder-dev/larder/reflector"
 )
@@ -182,4 +191,186 @@ func firstError(errs ...error) error {
 		}
 	}
 	return nil
+}
+
+// Observer receives events that Status does not record; package metrics implements it. Several goroutines of the
+// informer may call it at a time, under no lock, and wait for it, so its methods must be fast. They may call only
+// Status, Identity, File and SubscribeSource of the informer. If Informers share a collection, HandlerCalled is called
+// on the Observer of the handler's Informer. Committed is called once per distinct Observer, with its first Informer.
+type Observer interface {
+	// InformerMade is called by New when it succeeds.
+	InformerMade(i *Informer)
+	// InformerEnded is called when the run ends, before another informer can open the collection. HandlerCalled may
+	// follow, for a call that was still running.
+	InformerEnded(i *Informer)
+	// Committed is called after each attempt to write to the store, except for attempts that the end of the run has
+	// cancelled.
+	Committed(i *Informer, c Commit)
+	// HandlerCalled is called when a handler's call has returned or panicked. handler is HandlerStatus.Name.
+	HandlerCalled(i *Informer, handler string, took time.Duration)
+}
+
+// Commit is an attempt to commit all changes since the last commit: events, or a list or a part of it. For an informer
+// without a file, a Commit describes a single write to memory.
+type Commit struct {
+	// Changes is the number of objects that were added, updated or deleted. It is 0 if only the resourceVersion
+	// changed.
+	Changes int
+	Took    time.Duration
+	// Err is nil if the attempt succeeded. Otherwise Changes is 0, and the same changes are attempted again.
+	Err error
+}
+
+// observed wraps an attempt to write: it saves a write to memory in written, for reportWrite. With a file it returns
+// attempt unchanged, because the store reports its commits.
+func (p *loop) observed(attempt func() (entry.Result, error)) func() (entry.Result, error) {
+	if p.file != nil {
+		return attempt
+	}
+	return func() (entry.Result, error) {
+		begun := p.clock.Now()
+		res, err := attempt()
+		switch {
+		case err != nil:
+			p.written = &Commit{Took: p.clock.Since(begun), Err: err}
+		case !res.Staged:
+			p.written = &Commit{Changes: len(res.Changes), Took: p.clock.Since(begun)}
+		}
+		return res, err
+	}
+}
+
+// reportWrite reports the last write to memory to the observers. The caller holds no lock.
+func (p *loop) reportWrite(ctx context.Context) {
+	w := p.written
+	p.written = nil
+	if w != nil && (w.Err == nil || ctx.Err() == nil && !isClosed(w.Err)) {
+		p.notifyObservers(*w)
+	}
+}
+
+func (i *sharedInformer) notifyObservers(c Commit) {
+	var notified []Observer
+	for _, member := range i.attachedNow() {
+		o := member.o.Observer
+		comparable := o != nil && reflect.ValueOf(o).Comparable()
+		if o == nil || comparable && slices.Contains(notified, o) {
+			continue
+		}
+		if comparable {
+			notified = append(notified, o)
+		}
+		o.Committed(member, c)
+	}
+}
+
+// health holds the parts of Status about the store and about changes that would go unnoticed. Safe for concurrent use.
+type health struct {
+	mu        sync.Mutex        // mu guards storeErr, commitErr, rewriting and unguarded
+	storeErr  error             // storeErr is why the store cannot be written
+	commitErr error             // commitErr is why dirty changes cannot be committed
+	rewriting reflector.Reason  // rewriting is why a list must rewrite all stored objects; "" if none must
+	unguarded map[string]string // unguarded is never nil, and has the reason for each change that would go unnoticed
+	// distrusts is true once an object could not be decoded, in this run or an earlier one.
+	distrusts atomic.Bool
+}
+
+func (h *health) distrustsNow() bool { return h.distrusts.Load() }
+
+func (h *health) errs() (store, commit error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.storeErr, h.commitErr
+}
+
+func (h *health) setStoreErr(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.storeErr = err
+}
+
+func (h *health) setCommitErr(err error) (before error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	before, h.commitErr = h.commitErr, err
+	return before
+}
+
+func (h *health) rewritingNow() reflector.Reason {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.rewriting
+}
+
+func (h *health) setRewriting(r reflector.Reason) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.rewriting = r
+}
+
+// setUnguarded sets err as the reason why a change of the server or the transform would go unnoticed; a nil err deletes
+// the reason. It returns true if the change has a reason now and had none before.
+func (h *health) setUnguarded(change string, err error) (isNew bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err == nil {
+		delete(h.unguarded, change)
+		return false
+	}
+	_, known := h.unguarded[change]
+	h.unguarded[change] = err.Error()
+	return !known
+}
+
+// unguardedNow returns the sentences of Status.Unguarded, without those that derive from the reflector's status.
+func (h *health) unguardedNow() (sentences []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, change := range slices.Sorted(maps.Keys(h.unguarded)) {
+		sentences = append(sentences, change+": "+h.unguarded[change])
+	}
+	return sentences
+}
+
+const whatTransform = "a changed transform"
+
+// ErrTransformVersion is returned for a transform of objects in a file if Options.TransformVersion is not set.
+var ErrTransformVersion = errors.New("objects of a file have a transform without a version: set " +
+	"informer.Options.TransformVersion, and change it with the function; informer.Unversioned accepts that stored " +
+	"objects keep the form that an older function gave them")
+
+var errUnversioned = errors.New("Options.TransformVersion is informer.Unversioned")
+
+// unguardedBy returns the changes that would go unnoticed because options are not set, each with the reason.
+func unguardedBy(o Options) map[string]string {
+	why := map[string]string{}
+	if o.ClusterID == nil {
+		why[attributes.Cluster] = "Options.ClusterID is not set"
+	}
+	if o.OpenAPIHash == nil && o.Identity.Representation != entry.Metadata { // metadata does not depend on the schema
+		why[attributes.Schema] = "Options.OpenAPIHash is not set (for the informers of a factory: factory.Options.RESTClient)"
+	}
+	return why
+}
+
+// UnguardedMessage is the log message about a change of the server that would go unnoticed. A program with many
+// informers that reports Status.Unguarded itself may filter it out.
+const UnguardedMessage = "A change of the server would not be noticed"
+
+// noteUnguarded adds a change of the server that would go unnoticed to Status.Unguarded, and logs it the first time. A
+// nil err removes the change.
+func (i *sharedInformer) noteUnguarded(ctx context.Context, change string, err error) {
+	if i.health.setUnguarded(change, err) {
+		klog.FromContext(ctx).Info(UnguardedMessage, "change", change, "why", err.Error())
+	}
+}
+
+func (i *sharedInformer) logUnguarded(logger klog.Logger) {
+	if i.transform != nil && i.o.TransformVersion == Unversioned {
+		i.health.setUnguarded(whatTransform, errUnversioned)
+	}
+	if changes := i.health.unguardedNow(); i.memoryOnly == "" && len(changes) > 0 {
+		logger.Info("Changes that would not be noticed", "type", i.o.ObjectDescription, "representation",
+			i.o.Identity.Representation, "changes", changes)
+	}
 }

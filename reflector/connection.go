@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 
 	"github.com/larder-dev/larder/internal/limiter"
 	"github.com/larder-dev/larder/reflector/internal/pace"
@@ -205,4 +207,118 @@ func (c *connection) backOff() (time.Duration, <-chan struct{}) {
 		return wait, nil
 	}
 	return time.Until(next), recovered
+}
+
+type opened struct {
+	st  *stream
+	err error
+	// overdue is not nil if this value only says that the request has outlived its time-out. The request's result
+	// follows in another value.
+	overdue error
+}
+
+// opening is a watch request on its own goroutine, so that pages of a list can be fetched at the same time.
+type opening struct {
+	clock   clock.Clock
+	answers chan opened
+	cancel  context.CancelFunc
+}
+
+func (o *opening) answer() <-chan opened {
+	if o == nil {
+		return nil
+	}
+	return o.answers
+}
+
+// wait waits for the result of the watch request. It calls overdue if the request outlives its time-out.
+func (o *opening) wait(overdue func(error)) (*stream, error) {
+	for {
+		a := <-o.answers
+		if a.overdue == nil {
+			return o.took(a)
+		}
+		overdue(a.overdue)
+	}
+}
+
+// took returns a result's open watch, which then owns the request's context, or the result's error.
+func (o *opening) took(a opened) (*stream, error) {
+	if a.err != nil {
+		o.cancel()
+		return nil, a.err
+	}
+	inner := a.st.cancel
+	a.st.cancel = func() { inner(); o.cancel() }
+	return a.st, nil
+}
+
+// giveUp cancels the watch request and waits for its goroutine. If a watch was opened meanwhile, giveUp closes it.
+func (o *opening) giveUp(ctx context.Context) {
+	if o == nil {
+		return
+	}
+	o.cancel()
+	if st, err := o.wait(func(error) {}); err == nil {
+		st.close(ctx, o.clock)
+	}
+}
+
+// slowSinkAfter is how long a call of the Sink may block before the reflector releases its permission to list (a slot
+// of Options.Limiter). A full Sink may block for long, and other reflectors wait for the permission.
+const slowSinkAfter = 10 * time.Second
+
+// slot is a permission of Options.Limiter, either to connect or to list. The permission to connect is released when the
+// server has accepted the watch or answered the first page. The permission to list is released at the end of the list,
+// while a page waits for its retry, and while the Sink blocks for longer than slowSinkAfter. Both permissions are
+// released while a call is overdue.
+type slot struct {
+	wait func(ctx context.Context, failed bool, down func(error)) (*limiter.Slot, error)
+	// down is called with the link's error if the link fails while acquire waits.
+	down func(error)
+
+	mu sync.Mutex
+	// held is nil without a permission. mu guards held.
+	held *limiter.Slot
+	// failed is true if the last request has failed; then acquire waits behind other reflectors. mu guards failed.
+	failed bool
+}
+
+// acquire waits for the Limiter's permission, unless the slot has it. Only one goroutine at a time may call acquire.
+func (p *slot) acquire(ctx context.Context) error {
+	p.mu.Lock()
+	has, failed := p.held != nil, p.failed
+	p.mu.Unlock()
+	if has {
+		return nil
+	}
+	held, err := p.wait(ctx, failed, p.down)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.held = held
+	return err
+}
+
+func (p *slot) release() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.held.Done()
+	p.held = nil
+}
+
+func (p *slot) current() *limiter.Slot {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.held
+}
+
+func (p *slot) fails(is bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.failed = is
+}
+
+// releaseIfSlow releases the permission after slowSinkAfter, unless the caller calls the returned function before.
+func (p *slot) releaseIfSlow() (returned func() bool) {
+	return time.AfterFunc(slowSinkAfter, p.release).Stop
 }

@@ -2,9 +2,18 @@ package reflector
 
 import (
 	"context"
+	"errors"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/klog/v2"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/reflector/internal/gate"
+	"github.com/larder-dev/larder/reflector/internal/history"
+	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
 func (s *session) deliver(ctx context.Context, ev watch.Event) error {
@@ -77,4 +86,90 @@ func eventRV(ev watch.Event) string {
 		return ""
 	}
 	return acc.GetResourceVersion()
+}
+
+// maxCutLookups is how often the look-up of an object of Checkpoint.LeftOut is retried if the answer breaks off.
+const maxCutLookups = 2
+
+// fetchLeftOut delivers the objects of Checkpoint.LeftOut, which the Sink could not store, a second time. A watch is
+// then open that has caught up with the server. Readers of the Sink have seen no later state of these objects, so the
+// delivery follows all states that readers know. fetchLeftOut skips objects that were changed or deleted since: the
+// watch delivers their events. It requests a list if single objects cannot be requested, if the watch cannot show how
+// far it has advanced, or if the server was restored from a backup. The outcome is empty if no such object is left.
+func (s *session) fetchLeftOut(ctx context.Context) outcome {
+	if !s.lists.ended.IsZero() {
+		s.leftOut = nil
+	}
+	if len(s.leftOut) == 0 {
+		return outcome{}
+	}
+	if !s.cur.Reached(s.guards.target) {
+		return s.listFor(ReasonLeftOut)
+	}
+	if s.unreported {
+		if err := s.reportPosition(ctx); err != nil {
+			return s.sinkClosed(err)
+		}
+	}
+	klog.FromContext(ctx).Info("Getting objects again that were left out", "objects", len(s.leftOut))
+	for ; len(s.leftOut) > 0; s.leftOut = s.leftOut[1:] {
+		held := s.leftOut[0]
+		got, err := s.guards.lookUpOne(ctx, held.Key, true)
+		switch {
+		case ctx.Err() != nil:
+			return outcome{Kind: stop}
+		case isDenied(err), errors.Is(err, errNoLookups):
+			klog.FromContext(ctx).Info("An object that was left out cannot be looked up; listing", "key", held.Key, "err", err)
+			return s.listFor(ReasonLeftOut)
+		case errors.Is(err, errTooLong), s.cuts == maxCutLookups && request.Cut(err):
+			// Give up this object, whose answer always breaks off. The next run's Checkpoint.LeftOut contains it.
+			s.cuts = 0
+			klog.FromContext(ctx).Info("An object that was left out does not come over the link; going on without it", "key",
+				held.Key, "err", err)
+			continue
+		case err != nil:
+			if request.Cut(err) {
+				s.cuts++
+			}
+			return s.lose(ctx, err)
+		}
+		s.cuts = 0
+		switch history.Check(held, s.cur.RV, got.ref, got.obj != nil) {
+		case history.Contradicts:
+			klog.FromContext(ctx).Info("An object that was left out is another one at the server: "+rewound, "key", held.Key,
+				"leftOut", held.ResourceVersion, "server", got.ref.ResourceVersion, "resourceVersion", s.cur.RV)
+			return s.listFor(ReasonRewound)
+		case history.Agrees:
+			if err := s.deliverAgain(ctx, got.obj); err != nil {
+				return s.sinkClosed(err)
+			}
+		case history.Changed:
+		}
+	}
+	st, now := s.watching.stream, s.o.Clock.Now()
+	st.waitBegun = now // no event was read during the look-ups, so the watch's silence is measured from now
+	st.slow = st.slow || !now.Before(st.begun.Add(st.timeout))
+	s.healthy()
+	return outcome{}
+}
+
+// forgetLeftOut removes an event's object from the objects of Checkpoint.LeftOut, since the event is newer.
+func (s *session) forgetLeftOut(obj runtime.Object) {
+	if len(s.leftOut) == 0 {
+		return
+	}
+	if ref, err := gate.Identify(obj); err == nil {
+		s.leftOut = slices.DeleteFunc(slices.Clone(s.leftOut), func(l entry.ObjectRef) bool { return l.Key == ref.Key })
+	}
+}
+
+// deliverAgain delivers an object with an older resourceVersion than the delivered one, which stays unchanged.
+func (s *session) deliverAgain(ctx context.Context, obj runtime.Object) error {
+	if s.gate.LeaveOut(ctx, obj) {
+		return nil
+	}
+	if _, ok := s.gate.Check(ctx, watch.Event{Type: watch.Modified, Object: obj}); !ok {
+		return nil
+	}
+	return s.sink.Event(ctx, watch.Modified, obj, "")
 }

@@ -3,10 +3,17 @@ package reflector
 import (
 	"context"
 	"errors"
+	"maps"
 	"sync"
+	"time"
 
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/base"
+	"github.com/larder-dev/larder/reflector/internal/gate"
 	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
@@ -153,3 +160,160 @@ func (r *Reflector) Live() bool {
 
 // LastSyncResourceVersion returns Status.ResourceVersion. Any goroutine may call it.
 func (r *Reflector) LastSyncResourceVersion() string { return r.board.snapshot().ResourceVersion }
+
+// Checkpoint describes the contents of the Sink when the reflector starts.
+type Checkpoint struct {
+	// ResourceVersion is the resourceVersion from which the new run watches; "" if the run must list first.
+	ResourceVersion string
+	// Relist is the reason why the Sink's objects must be listed before Sink.Synced, although they can be served
+	// meanwhile; "" if the watch can resume.
+	Relist Reason
+	// Newest lists a few stored objects with the highest resourceVersions. The reflector compares them with the
+	// server's objects, to detect a server that was restored from a backup. May be empty.
+	Newest []entry.ObjectRef
+	// LeftOut lists objects that were delivered to the Sink in this state but could not be stored. The reflector
+	// requests these objects once the watch has caught up with the server, and delivers them before Synced.
+	LeftOut []entry.ObjectRef
+}
+
+// Sink receives the stream of lists and events. The reflector calls a Sink from one goroutine, in order. Each method
+// may block while the Sink cannot accept more. A method returns an error only if ctx has ended or the Sink is closed
+// for good; the reflector then stops.
+type Sink interface {
+	// Checkpoint returns the state of the stored contents: where a watch can resume, or why a list is due. The
+	// reflector calls Checkpoint once, when Run starts.
+	Checkpoint(ctx context.Context) (Checkpoint, error)
+
+	// Event delivers Added, Modified or Deleted, and the highest resourceVersion so far. The resourceVersion is "" if
+	// it cannot be compared, and for an object of Checkpoint.LeftOut that is delivered again.
+	//
+	// Between BeginReplace and EndReplace an event replaces the pages' item of the same key, even if that item arrives
+	// later.
+	Event(ctx context.Context, t watch.EventType, obj runtime.Object, resourceVersion string) error
+	// Bookmark reports that all events up to resourceVersion have been delivered. No list is then in progress.
+	Bookmark(ctx context.Context, resourceVersion string) error
+
+	// BeginReplace starts a list, which replaces the Sink's objects.
+	BeginReplace(ctx context.Context, reason Reason) error
+	// Page delivers the next items of the list. At most one more page is fetched meanwhile, so a list needs bounded
+	// memory if Page returns only once the items are stored.
+	Page(ctx context.Context, items []runtime.Object) error
+	// Known delivers a page of the list by reference. An object that the Sink holds with the same UID and
+	// resourceVersion counts as listed, as if Page had delivered it. Known returns the other references. Page delivers
+	// their objects later, unless they have been deleted since or the list is aborted. Known is called only with
+	// Options.ListMetadata.
+	Known(ctx context.Context, refs []entry.ObjectRef) (missing []entry.ObjectRef, err error)
+	// EndReplace ends the list: the pages and events since BeginReplace are the state at resourceVersion. The
+	// resourceVersion is "" if the server's cannot be compared: then a watch cannot resume from the state.
+	EndReplace(ctx context.Context, resourceVersion string) error
+	AbortReplace(ctx context.Context) error
+
+	// MustList reports that the contents cannot be resumed, for a reason for which Reason.Lasts is true: a list
+	// follows. If Run ends before that list, the next Checkpoint has to request a list. MustList is never called
+	// between BeginReplace and EndReplace.
+	MustList(ctx context.Context, reason Reason) error
+
+	// Synced reports that the Sink has received the server's state at the last connect: after each list, and after each
+	// resumed watch once the watch has caught up.
+	Synced(ctx context.Context) error
+}
+
+// Status is the state of a reflector at one moment.
+type Status struct {
+	State State
+	// ResourceVersion is the resourceVersion of the last event, bookmark or list that was delivered to the Sink, or of
+	// an event of another shard.
+	ResourceVersion string
+	// NotResumable is true if the server's resourceVersions cannot be compared (some aggregated APIs). Then
+	// ResourceVersion only resumes watches of this run. The Sink never receives it, so every start lists.
+	NotResumable bool
+	// ListOnly is true while the server lists the resource and refuses to watch it (403, 404, 405). The contents are
+	// those of the last list, and another list follows every 30 to 60 seconds. Err is the answer to the watch.
+	ListOnly bool
+	// Live is true if the server's state at the last connect has been delivered, a watch was open then, and the
+	// connection has not been lost since. Live stays true when a watch ends at its own time-out and another follows.
+	Live bool
+	// LastContact is when the server last confirmed the contents as its present state, or sent an event, a bookmark or
+	// a list; zero if never in this run. An answer that shows a higher resourceVersion does not count. A list without a
+	// watch beside it counts as of the request for its first page.
+	LastContact time.Time
+	// Lists counts the lists that were begun in this run, Pages their page requests, and Watches the watch requests.
+	// Probes counts all requests with limit=1: the requests for the server's resourceVersion, the Fetches and the
+	// Lookups.
+	Lists       int
+	Pages       int
+	Watches     int
+	Probes      int
+	Comparisons int
+	// Fetches counts the objects that lists by metadata have fetched one by one.
+	Fetches int
+	// Lookups counts the requests for single objects that compare a stored object with the server's.
+	Lookups int
+	// Resumes counts watches that the server resumed at the stored resourceVersion; the first watch after a list does
+	// not count. An accepted watch may still receive a 410 as its first event. So a watch counts only once its first
+	// event or bookmark has arrived, it has ended in order, the server was at that resourceVersion itself, or
+	// Options.Compare has found no difference.
+	Resumes int
+	// SeedErr is why Options.Seed has not replaced the first list; nil if Seed was not called or has succeeded.
+	SeedErr error
+	// Relists counts lists by reason, without ReasonCold. A list that was aborted and begun again counts twice.
+	Relists    map[Reason]int
+	LastRelist Reason
+	// NoLookups is why the reflector cannot request single objects; "" while it can. Without these requests, the
+	// reflector does not notice a server that was restored from a backup and whose resourceVersion is above the stored
+	// one again.
+	NoLookups string
+	Skipped   int
+	// Stray is the error of the newest object of an unexpected type or scope, until a list has only expected objects.
+	Stray error
+	// Unsharded explains why the server sends objects of other shards than Options.Shard, which are dropped. A list
+	// without objects of other shards clears Unsharded.
+	Unsharded string
+	// Err is why the connection is down or degraded, or which call is overdue (ErrOverdue); nil while it is healthy.
+	Err error
+}
+
+type board struct {
+	mu sync.Mutex
+	s  Status
+}
+
+func (b *board) update(f func(s *Status)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	f(&b.s)
+}
+
+func (b *board) snapshot() Status {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := b.s
+	s.Relists = maps.Clone(b.s.Relists)
+	return s
+}
+
+func (b *board) setDropped(s gate.Dropped) {
+	b.update(func(st *Status) { st.Skipped, st.Stray, st.Unsharded = s.Skipped, s.Stray, s.Unsharded })
+}
+
+// These errors are the reasons why a connection is down. Status.Err and the errors of Options.OnError wrap them.
+var (
+	// ErrPanicked: the ListerWatcher, Options.Verify or Options.Compare panicked, and utilruntime.ReallyCrash is off.
+	ErrPanicked = base.ErrPanicked
+	// ErrOverdue: a call has not returned although its context has ended. The reflector waits for an overdue call of
+	// the ListerWatcher; it abandons an overdue call of Options.Verify or Options.Compare.
+	ErrOverdue = base.ErrOverdue
+	// ErrPutOff: until the request timed out, the server's only answer was to retry later (Retry-After).
+	ErrPutOff = request.ErrPutOff
+	// ErrShortWatch: the server ended a watch without an error, but right after it began.
+	ErrShortWatch = errors.New("the watch ended right after it began")
+	// ErrSilent: neither events nor bookmarks arrived on the watch for minutes, although the server's resourceVersion
+	// has changed.
+	ErrSilent = errors.New("the watch is silent although the server has moved on: the connection is taken for dead")
+)
+
+// ErrStrays: the server sent an object of another type or scope than requested; Status.Stray wraps this error. A list
+// fails with ErrStrays if all its objects had another type or scope, or were of other shards.
+var ErrStrays = gate.ErrStrays
+
+func isDenied(err error) bool { return errors.Is(err, ErrStrays) || request.Denied(err) }

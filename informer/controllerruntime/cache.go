@@ -11,15 +11,18 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/informer/mapper"
 	"github.com/larder-dev/larder/informer/requests"
+	"github.com/larder-dev/larder/store"
 )
 
 // NewCache returns a function for the field NewCache of a manager's or a cluster's options. It works like cache.New,
@@ -176,4 +179,40 @@ func clientFor(config *rest.Config, given *http.Client) (*http.Client, error) {
 	}
 	c.Transport = transport{c.Transport}
 	return &c, nil
+}
+
+// Errors of the function that NewCache returns.
+var (
+	// ErrOptions: an option cannot hold for every informer of a cache, or a required option is missing.
+	ErrOptions = errors.New("the options cannot be used for a cache")
+)
+
+// Errors of GetInformer, and of the first Get or List of a kind.
+var (
+	// ErrIdentity: the collection cannot be derived from the informer's list request. No informer is made: two
+	// informers with different selectors or namespaces in one collection would serve each other's objects.
+	ErrIdentity = errors.New("what the informer lists cannot be established")
+)
+
+// MapperProvider returns a function for the MapperProvider of a manager's or a cluster's options. It makes the
+// RESTMapper of package mapper, which needs no API server for kinds that are in the store. A cache of NewCache runs
+// that RESTMapper. If the program wraps it in a RESTMapper of its own, the program must run it:
+// mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { m.Run(ctx); return nil })).
+func MapperProvider(st *store.Store) func(*rest.Config, *http.Client) (meta.RESTMapper, error) {
+	return func(config *rest.Config, client *http.Client) (meta.RESTMapper, error) {
+		m, err := mapper.New(config, client, st)
+		if err != nil {
+			return nil, err // a plain nil, not a nil *mapper.Mapper in the interface
+		}
+		return m, nil
+	}
+}
+
+// mapperFor returns a function that makes the RESTMapper of a cache without one in its options. Without a store, that
+// RESTMapper is controller-runtime's.
+func mapperFor(template informer.Options) func(*rest.Config, *http.Client) (meta.RESTMapper, error) {
+	if template.InMemory || template.Store == nil {
+		return apiutil.NewDynamicRESTMapper
+	}
+	return MapperProvider(template.Store)
 }

@@ -250,3 +250,84 @@ func (s *Handlers) Status(next uint64) (all []Status) {
 	}
 	return all
 }
+
+// Handler has the functions that are called for changes, one at a time; a nil function does nothing. Each must return
+// when ctx ends, at the end of the run. A call that has not returned nil by then is repeated after a restart.
+type Handler struct {
+	// OnChange is called for a change, and acknowledges it by returning nil. After an error or a panic it is called
+	// again, after a back-off from 0.1 s doubled up to a minute. Other changes of that key wait until then. A later
+	// change of the same object replaces an entry.Upsert that is not acknowledged. The object is shared and must not be
+	// modified.
+	OnChange func(ctx context.Context, c consumer.Change) error
+	// OnReset is called before OnChange is called for every object, because the handler is new or may have missed
+	// changes, including deletes. A handler that keeps objects must, at OnReplayed, drop the objects that no longer
+	// exist. OnReset is called until it returns nil. A restart continues the replay without another OnReset.
+	OnReset func(ctx context.Context, why consumer.ResetReason) error
+	// OnReplayed is called when OnChange has been called for every object since OnReset. Objects that have changed
+	// since then are excepted: their OnChange follows. OnReplayed is called until it returns nil.
+	OnReplayed func(ctx context.Context) error
+}
+
+func (h Handler) filled() Handler {
+	if h.OnChange == nil {
+		h.OnChange = func(context.Context, consumer.Change) error { return nil }
+	}
+	if h.OnReset == nil {
+		h.OnReset = func(context.Context, consumer.ResetReason) error { return nil }
+	}
+	if h.OnReplayed == nil {
+		h.OnReplayed = func(context.Context) error { return nil }
+	}
+	return h
+}
+
+// Keys passes the keys of changed objects to a work queue, and makes that queue durable: a key stays due until its work
+// is done, and a restart enqueues all due keys again. See Handlers.AddKeys.
+type Keys struct {
+	cache.ResourceEventHandlerRegistration
+	f *follower
+}
+
+// AddKeys registers a durable handler that calls enqueue, which must not block, with the key of each change: usually
+// the Add of a work queue. Keys of deleted objects are enqueued too; the indexer does not have them. Objects are not
+// decoded. A key is due until a worker calls the function returned by Begin with true:
+//
+//	key, shutdown := queue.Get()
+//	end := keys.Begin(key)
+//	err := work(key) // and queue.Forget, or queue.AddRateLimited if it failed
+//	queue.Done(key)
+//	end(err == nil)
+//
+// Up to 1,000 keys may be due; enqueue is not called for others until some are done. AddKeys fails as Add does.
+func (s *Handlers) AddKeys(name string, enqueue func(key cache.ObjectName)) (*Keys, error) {
+	f := &follower{o: s.o, name: name, queues: true}
+	f.handler = Handler{OnChange: func(_ context.Context, c consumer.Change) error {
+		key, err := cache.ParseObjectName(c.Key)
+		if err == nil {
+			enqueue(key)
+		}
+		return err
+	}}.filled()
+	if err := s.add(f); err != nil {
+		return nil, err
+	}
+	return &Keys{f, f}, nil
+}
+
+// Begin must be called when work on a key begins, before the object is read. The worker calls the returned function
+// when the work ends, with true if it is done. If the object has changed in between, the key stays due and has been
+// enqueued again. After the end of the informer's run the function does nothing.
+func (k *Keys) Begin(key cache.ObjectName) (end func(done bool)) {
+	text := key.String()
+	seq, epoch := k.f.offeredOf(text)
+	return func(done bool) {
+		if done && seq > 0 {
+			k.f.answer(text, seq, epoch)
+		}
+	}
+}
+
+// ShutdownChan is closed when no key will be enqueued any more; see cache.ShutDownEventHandler.
+func (k *Keys) ShutdownChan() <-chan struct{} { return k.f.done }
+
+func (k *Keys) handle() *follower { return k.f }

@@ -1,17 +1,24 @@
 package factory
 
 import (
+	"context"
 	"fmt"
+	"maps"
 	"reflect"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/watchlist"
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/informer/requests"
 )
 
 // Options are the options of the factories. Only Informer.Store (or InMemory) is required.
@@ -78,4 +85,105 @@ func (o Options) validate() error {
 		}
 	}
 	return nil
+}
+
+// namespaceIndexVersion is the version of client-go's namespace index function. It changes only with that function, so
+// that a new build of the program trusts the stored index.
+const namespaceIndexVersion = "client-go"
+
+type maker struct {
+	o Options
+	// scope has the common fields of all collections' identities: all except the resource and the representation, which
+	// is derived from the example object.
+	scope     entry.Identity
+	clusterID func(context.Context) (string, error) // clusterID is nil if the client has no cluster
+	schemas   *requests.Schemas                     // schemas is nil without a REST client or a schema
+}
+
+func (m maker) identity(gvr schema.GroupVersionResource) entry.Identity {
+	id := m.scope
+	id.GroupVersionResource = gvr
+	return id
+}
+
+func (m maker) options(id entry.Identity) informer.Options {
+	o := m.o.Informer
+	o.Identity = id
+	if o.ClusterID == nil {
+		o.ClusterID = m.clusterID
+	}
+	if m.schemas != nil {
+		o.OpenAPIHash = m.schemas.Hash(id.GroupVersion())
+	}
+	if !missing(m.o.RESTClient) {
+		o.ListMetadata = requests.ListMetadata(m.o.RESTClient, id)
+	}
+	if o.Indexers[cache.NamespaceIndex] == nil {
+		indexers := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
+		versions := map[string]string{cache.NamespaceIndex: namespaceIndexVersion}
+		maps.Copy(indexers, o.Indexers)
+		maps.Copy(versions, o.IndexVersions)
+		o.Indexers, o.IndexVersions = indexers, versions
+	}
+	return o
+}
+
+// connect returns a REST client for Config, completed by configFor as client-go's client does; nil if there is no
+// Config. If RESTClient is not set, connect sets it to that client.
+func (o *Options) connect(configFor func(*rest.Config) *rest.Config) (rest.Interface, error) {
+	if o.Config == nil {
+		return nil, nil
+	}
+	made, err := rest.UnversionedRESTClientFor(configFor(o.Config))
+	if err != nil {
+		return nil, fmt.Errorf("Options.Config: %w", err)
+	}
+	if missing(o.RESTClient) {
+		o.RESTClient = made
+	}
+	return made, nil
+}
+
+// reading returns a ListerWatcher whose requests have the selectors of id, and the field selector of the reflector's
+// look-ups. If made is not nil, the informer sends the requests with it and reads the answers itself.
+func reading[L runtime.Object](made rest.Interface, client requests.Client[L], id entry.Identity) cache.ListerWatcher {
+	lw := requests.ClientListWatch(client, id)
+	if made == nil {
+		return lw
+	}
+	return requests.WithRequest(lw,
+		func(o metav1.ListOptions) *rest.Request { return requests.Request(made, id, o) })
+}
+
+var namespaces = corev1.SchemeGroupVersion.WithResource("namespaces")
+
+// clusterID returns a function for informer.Options.ClusterID that reads the UID of kube-system with get. It returns
+// nil for client-go's fakes: they have no cluster, and tests compare their requests.
+func clusterID(
+	client any, get func(ctx context.Context, name string) (metav1.Object, error),
+) func(context.Context) (string, error) {
+	if watchlist.DoesClientNotSupportWatchListSemantics(client) {
+		return nil
+	}
+	return requests.ClusterID(func(ctx context.Context) (string, error) {
+		ns, err := get(ctx, metav1.NamespaceSystem)
+		if err != nil {
+			return "", err
+		}
+		return string(ns.GetUID()), nil
+	})
+}
+
+// schemas returns the reader of schema hashes that all informers of a factory share; nil if there is no client.
+func schemas(client rest.Interface) *requests.Schemas {
+	if missing(client) {
+		return nil
+	}
+	return requests.NewSchemas(client)
+}
+
+// missing reports whether there is no client. The fakes return nil pointers as REST clients.
+func missing(client rest.Interface) bool {
+	v := reflect.ValueOf(client)
+	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
 }

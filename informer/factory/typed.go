@@ -5,20 +5,31 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/informer/requests"
 )
 
 // NewSharedInformerFactory returns client-go's factory, with Larder's informers for the listed types. types are example
@@ -184,4 +195,165 @@ func typedClusterID(client kubernetes.Interface) func(context.Context) (string, 
 	return clusterID(client, func(ctx context.Context, name string) (metav1.Object, error) {
 		return client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
 	})
+}
+
+// NewInformer returns the informer of one resource, for InformerFor of an informer factory that was generated with a
+// clientset:
+//
+//	f := externalversions.NewSharedInformerFactory(client, resync)
+//	f.InformerFor(&v1.Foo{}, func(c versioned.Interface, resync time.Duration) cache.SharedIndexInformer {
+//		return factory.NewInformer(c.ExampleV1().RESTClient(), v1.SchemeGroupVersion.WithResource("foos"), &v1.Foo{},
+//			informer.Options{Store: st, ResyncPeriod: resync})
+//	})
+//
+// client is the clientset's REST client for the resource's group, because its scheme knows the objects. It lists and
+// watches, and makes the requests of the guards. The namespace and the selectors are taken from the Identity of the
+// informer.Options; the default is all objects. Identity.GroupVersionResource, OpenAPIHash and ListMetadata must be
+// empty, since NewInformer derives them. An index by namespace is added. The generated factory sets the transform
+// (WithTransform), which needs informer.Options.TransformVersion; without it the run fails.
+//
+// NewInformer cannot return an error. If no informer can be made, it returns informer.Refused with the reason. Fake
+// clientsets have no REST client, and are refused: use informer.New with requests.ClientListWatch in their unit tests.
+func NewInformer(
+	client rest.Interface, gvr schema.GroupVersionResource, example runtime.Object, o informer.Options,
+) cache.SharedIndexInformer {
+	inf, err := newGenerated(client, gvr, example, o)
+	if err != nil {
+		return informer.Refused(example, fmt.Errorf("informer of %s: %w", gvr.GroupResource(), err))
+	}
+	return inf
+}
+
+func newGenerated(
+	client rest.Interface, gvr schema.GroupVersionResource, example runtime.Object, o informer.Options,
+) (*informer.Informer, error) {
+	switch {
+	case missing(client):
+		return nil, errors.New("there is no REST client, as in a fake clientset: use informer.New with " +
+			"requests.ClientListWatch")
+	case !o.Identity.GroupVersionResource.Empty():
+		return nil, errors.New("Options.Identity.GroupVersionResource must be empty: it is an argument")
+	case o.OpenAPIHash != nil || o.ListMetadata != nil:
+		return nil, errors.New("Options.OpenAPIHash and Options.ListMetadata must be empty: they are made from the client")
+	}
+	m := maker{
+		o:         Options{Informer: o, RESTClient: client},
+		scope:     o.Identity,
+		clusterID: requests.KubeSystemUID(client),
+		schemas:   requests.NewSchemas(client),
+	}
+	id := m.identity(gvr)
+	return informer.New(requests.ListWatch(client, id), example, m.options(id))
+}
+
+// clusterScoped has the kinds of client-go's types that have no namespace. Without discovery, the scope of a type is
+// known only from this list.
+var clusterScoped = strings.Fields(`
+	CSIDriver CSINode CertificateSigningRequest ClusterRole ClusterRoleBinding ClusterTrustBundle ComponentStatus
+	DeviceClass DeviceTaintRule FlowSchema IPAddress IngressClass MutatingAdmissionPolicy MutatingAdmissionPolicyBinding
+	MutatingWebhookConfiguration Namespace Node PersistentVolume PriorityClass PriorityLevelConfiguration
+	ResourcePoolStatusRequest ResourceSlice RuntimeClass ServiceCIDR StorageClass StorageVersion StorageVersionMigration
+	ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding ValidatingWebhookConfiguration VolumeAttachment
+	VolumeAttributesClass`)
+
+// resource is a type that client-go has a typed informer for.
+type resource struct {
+	schema.GroupVersionResource
+	entry.ResourceInfo // ResourceInfo has only the fields that are known without discovery
+	example            runtime.Object
+}
+
+func resourcesOf(examples []runtime.Object) (found []resource, err error) {
+	if len(examples) == 0 {
+		return nil, errors.New("no types are listed: nothing would be stored; list an example object of each type whose " +
+			"informer is to be persistent")
+	}
+	listed := map[reflect.Type]bool{}
+	for _, example := range examples {
+		r, ok := resourceOf(example)
+		if !ok {
+			return nil,
+				fmt.Errorf("client-go has no typed informer for %T; use NewDynamicSharedInformerFactory, or informer.New", example)
+		}
+		t := reflect.TypeOf(example)
+		if listed[t] {
+			return nil, fmt.Errorf("%T is listed twice", example)
+		}
+		listed[t] = true
+		found = append(found, r)
+	}
+	return found, nil
+}
+
+// resourceOf returns the resource of an example object, and false if client-go's scheme does not know it. The plural
+// name is meta's guess, which TestResourcesAreComplete verifies for all types.
+func resourceOf(example runtime.Object) (r resource, ok bool) {
+	if _, ok := example.(metav1.Object); !ok {
+		return r, false
+	}
+	gvks, _, err := scheme.Scheme.ObjectKinds(example)
+	if err != nil {
+		return r, false
+	}
+	gvr, _ := meta.UnsafeGuessKindToResource(gvks[0])
+	kind := gvks[0].Kind
+	info := entry.ResourceInfo{Kind: kind, Namespaced: !slices.Contains(clusterScoped, kind)}
+	return resource{gvr, info, example}, true
+}
+
+// typedListWatch returns the ListerWatcher for id. It uses client's REST client or, with a fake clientset, actions.
+func typedListWatch(client kubernetes.Interface, r resource, id entry.Identity) (cache.ListerWatcher, error) {
+	if rest := client.CoreV1().RESTClient(); !missing(rest) {
+		return requests.ListWatch(rest, id), nil
+	}
+	fake, ok := client.(clientsetFake)
+	if !ok {
+		return nil, fmt.Errorf("%T has no REST client", client)
+	}
+	return requests.ClientListWatch(fakeClient{fake, r, id.Namespace}, id), nil
+}
+
+// clientsetFake is implemented by every fake clientset of client-go.
+type clientsetFake interface {
+	Invokes(action testing.Action, defaultReturnObj runtime.Object) (runtime.Object, error)
+	InvokesWatch(action testing.Action) (watch.Interface, error)
+}
+
+// fakeClient lists and watches like a fake clientset's client of one type. It implements requests.Client.
+type fakeClient struct {
+	clientsetFake
+	resource
+	namespace string
+}
+
+func (c fakeClient) List(_ context.Context, o metav1.ListOptions) (runtime.Object, error) {
+	kind := c.GroupVersion().WithKind(c.Kind)
+	list, err := scheme.Scheme.New(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	if err != nil {
+		return nil, err
+	}
+	list, err = c.Invokes(testing.NewListActionWithOptions(c.GroupVersionResource, kind, c.namespace, o), list)
+	if err != nil || o.LabelSelector == "" {
+		return list, err
+	}
+	selector, err := labels.Parse(o.LabelSelector)
+	if err != nil {
+		return nil, err
+	}
+	all, err := meta.ExtractList(list)
+	if err != nil {
+		return nil, err
+	}
+	var selected []runtime.Object
+	for _, obj := range all {
+		if acc, err := meta.Accessor(obj); err == nil && selector.Matches(labels.Set(acc.GetLabels())) {
+			selected = append(selected, obj)
+		}
+	}
+	return list, meta.SetList(list, selected)
+}
+
+func (c fakeClient) Watch(_ context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	o.Watch = true
+	return c.InvokesWatch(testing.NewWatchActionWithOptions(c.GroupVersionResource, c.namespace, o))
 }

@@ -8,11 +8,21 @@ import (
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/dynamic/dynamiclister"
 	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/metadata/metadatalister"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/codec"
@@ -20,6 +30,51 @@ import (
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/informer/requests"
 )
+
+// NewDynamicSharedInformerFactory returns a factory like dynamicinformer's, with Larder's informers. If the options are
+// invalid, every informer and lister that ForResource returns fails with the reason.
+func NewDynamicSharedInformerFactory(
+	client dynamic.Interface, defaultResync time.Duration, o Options,
+) dynamicinformer.DynamicSharedInformerFactory {
+	made, err := o.connect(dynamic.ConfigFor)
+	return newUntypedFactory(defaultResync, o, form{
+		err:     err,
+		example: func() runtime.Object { return &unstructured.Unstructured{} },
+		codec:   codec.UnstructuredWith(scheme.Scheme), // a store of larder sync may contain protobuf
+		listWatch: func(id entry.Identity) cache.ListerWatcher {
+			return reading(made, client.Resource(id.GroupVersionResource).Namespace(id.Namespace), id)
+		},
+		lister: func(indexer cache.Indexer, gvr schema.GroupVersionResource) cache.GenericLister {
+			return dynamiclister.NewRuntimeObjectShim(dynamiclister.New(indexer, gvr))
+		},
+		clusterID: clusterID(client, func(ctx context.Context, name string) (metav1.Object, error) {
+			return client.Resource(namespaces).Get(ctx, name, metav1.GetOptions{})
+		}),
+		schemas: schemas(o.RESTClient),
+	})
+}
+
+// NewMetadataSharedInformerFactory returns a factory like metadatainformer's, with Larder's informers. If the options
+// are invalid, every informer and lister that ForResource returns fails with the reason.
+func NewMetadataSharedInformerFactory(
+	client metadata.Interface, defaultResync time.Duration, o Options,
+) metadatainformer.SharedInformerFactory {
+	made, err := o.connect(metadata.ConfigFor)
+	return newUntypedFactory(defaultResync, o, form{
+		err:     err,
+		example: func() runtime.Object { return &metav1.PartialObjectMetadata{} },
+		listWatch: func(id entry.Identity) cache.ListerWatcher {
+			id.Representation = entry.Metadata
+			return reading(made, client.Resource(id.GroupVersionResource).Namespace(id.Namespace), id)
+		},
+		lister: func(indexer cache.Indexer, gvr schema.GroupVersionResource) cache.GenericLister {
+			return metadatalister.NewRuntimeObjectShim(metadatalister.New(indexer, gvr))
+		},
+		clusterID: clusterID(client, func(ctx context.Context, name string) (metav1.Object, error) {
+			return client.Resource(namespaces).Get(ctx, name, metav1.GetOptions{})
+		}),
+	})
+}
 
 var errShutDown = errors.New("the informer factory has been shut down; make another")
 
@@ -174,3 +229,22 @@ func (f *untypedFactory) Shutdown() {
 		utilruntime.HandleError(fmt.Errorf("shut down the informer factory: %w", err))
 	}
 }
+
+// untypedInformer is an informers.GenericInformer of an untypedFactory.
+type untypedInformer struct {
+	informer cache.SharedIndexInformer
+	lister   cache.GenericLister
+	started  bool // the factory's mu guards started
+}
+
+func (i *untypedInformer) Informer() cache.SharedIndexInformer { return i.informer }
+
+func (i *untypedInformer) Lister() cache.GenericLister { return i.lister }
+
+// refusedLister is the lister of a resource for which no informer could be made; its methods fail with the reason. The
+// lister of a refused informer's indexer would return an empty result.
+type refusedLister struct{ err error }
+
+func (l refusedLister) List(labels.Selector) ([]runtime.Object, error)  { return nil, l.err }
+func (l refusedLister) Get(string) (runtime.Object, error)              { return nil, l.err }
+func (l refusedLister) ByNamespace(string) cache.GenericNamespaceLister { return l }

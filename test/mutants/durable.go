@@ -88,7 +88,7 @@ var durableMutants = []mutant{
 	{
 		name:   "durable/key-done-while-changed",
 		breaks: "A key that changed while it was worked on stays due.",
-		file:   "informer/durable/keys.go",
+		file:   "informer/durable/handlers.go",
 		old: `	seq, epoch := k.f.offeredOf(text)
 	return func(done bool) {
 `,

@@ -36,7 +36,7 @@ var informerMutants = []mutant{
 	{
 		name:   "entry/opaque-is-a-defect",
 		breaks: "That resourceVersions cannot be compared is no defect of the contents.",
-		file:   "entry/notes.go",
+		file:   "entry/info.go",
 		old:    ` && why != MustRelistOpaque {`,
 		new:    ` {`,
 		test:   "TestNotes",
@@ -98,7 +98,7 @@ var informerMutants = []mutant{
 	{
 		name:   "informer/synced-when-dropped",
 		breaks: "A dropped mark, whose predecessors were lost, does not complete the first sync.",
-		file:   "informer/syncing.go",
+		file:   "informer/loop.go",
 		old: `	case dropped:
 		s.markDeferred = false
 `,
@@ -110,7 +110,7 @@ var informerMutants = []mutant{
 	{
 		name:   "informer/synced-while-missing",
 		breaks: "The informer has not synced while objects that the server has may be missing.",
-		file:   "informer/syncing.go",
+		file:   "informer/loop.go",
 		old: `	case s.missing.Load():
 		s.markDeferred = s.markDeferred || mark
 `,

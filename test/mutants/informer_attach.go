@@ -45,7 +45,7 @@ var attachMutants = []mutant{
 	{
 		name:   "attach/other-cluster",
 		breaks: "An informer whose client is for another cluster gets nothing of a shared collection.",
-		file:   "informer/cluster.go",
+		file:   "informer/run.go",
 		old:    `case err == nil && mine != "" && theirs != "" && mine != theirs:`,
 		new:    `case false:`,
 		test:   "TestAttachOtherCluster",
@@ -85,7 +85,7 @@ var attachMutants = []mutant{
 	{
 		name:   "attach/outlives-the-store",
 		breaks: "The runs of all informers end when the store is closed.",
-		file:   "informer/cluster.go",
+		file:   "informer/run.go",
 		old:    "defer context.AfterFunc(run, func() { cancel(delivery.ErrStopped) })()",
 		new:    "defer context.AfterFunc(run, func() {})()",
 		test:   "TestAttachStoreCloses",
@@ -93,7 +93,7 @@ var attachMutants = []mutant{
 	{
 		name:   "attach/ends-before-its-cluster",
 		breaks: "An informer that ends before the cluster of its client is known gets nothing.",
-		file:   "informer/cluster.go",
+		file:   "informer/run.go",
 		old:    "case ctx.Err() != nil:",
 		new:    "case false:",
 		test:   "TestAttachEndsBeforeItsCluster",

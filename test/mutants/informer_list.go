@@ -23,7 +23,7 @@ var informerListMutants = []mutant{
 	{
 		name:   "informer/transform-changes-identity",
 		breaks: "A transform does not change an object's namespace, name, UID and resourceVersion.",
-		file:   "informer/transform.go",
+		file:   "informer/sink.go",
 		old:    "		sent.putBack(m)\n",
 		new:    "		_ = sent.putBack\n",
 		test:   "TestTransformOfTheIdentity",
@@ -83,7 +83,7 @@ var informerListMutants = []mutant{
 	{
 		name:   "reflector/opaque-events",
 		breaks: "A stream whose events cannot be compared with its list resumes from the last of them.",
-		file:   "reflector/internal/history/progress.go",
+		file:   "reflector/internal/history/history.go",
 		old: `		c.comparable = false
 	}`,
 		new:  `	}`,

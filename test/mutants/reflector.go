@@ -12,7 +12,7 @@ var reflectorMutants = []mutant{
 	{
 		name:   "reflector/bookmark-of-zero",
 		breaks: `A bookmark with the resourceVersion "0" names no state, and changes nothing.`,
-		file:   "reflector/internal/history/progress.go",
+		file:   "reflector/internal/history/history.go",
 		old: `	if rv == "0" {
 		rv = ""
 	}
@@ -142,7 +142,7 @@ var reflectorMutants = []mutant{
 	{
 		name:   "reflector/watch-timeout-fixed",
 		breaks: "Watches last five to ten minutes, at random, so that the watches of a fleet do not end together.",
-		file:   "reflector/stream.go",
+		file:   "reflector/watch.go",
 		old: `	return 5*time.Minute + rand.N(5*time.Minute)
 `,
 		new: `	return 5*time.Minute + rand.N(time.Nanosecond)
@@ -247,7 +247,7 @@ var reflectorMutants = []mutant{
 	{
 		name:   "reflector/event-goes-back",
 		breaks: "An event with an older resourceVersion does not move the stream back.",
-		file:   "reflector/internal/history/progress.go",
+		file:   "reflector/internal/history/history.go",
 		old: `	c.RV = Max(c.RV, rv)
 `,
 		new: `	c.RV = rv
@@ -303,7 +303,7 @@ var reflectorMutants = []mutant{
 	{
 		name:   "reflector/opaque-rv-delivered",
 		breaks: "resourceVersions that cannot be compared are never delivered.",
-		file:   "reflector/internal/history/progress.go",
+		file:   "reflector/internal/history/history.go",
 		old: `		c.RV = rv
 	}
 	return ""

@@ -36,7 +36,7 @@ var reflectorResumeMutants = []mutant{
 	{
 		name:   "reflector/opaque-version-kept",
 		breaks: "Where resourceVersions cannot be compared, a watch resumes from the last event.",
-		file:   "reflector/internal/history/progress.go",
+		file:   "reflector/internal/history/history.go",
 		old:    `	case !c.comparable && rv != "" &&`,
 		new:    `	case false && rv != "" &&`,
 		test:   "TestOpaqueVersionsDoNotGoBack",
@@ -71,7 +71,7 @@ var reflectorResumeMutants = []mutant{
 	{
 		name:   "reflector/newer-object-agrees",
 		breaks: "Guard (c): the event of an object that is newer at the server must arrive, or the server was rewound.",
-		file:   "reflector/internal/history/check.go",
+		file:   "reflector/internal/history/history.go",
 		old: `	case Below(at, got.ResourceVersion):
 		return Changed
 	}
@@ -86,7 +86,7 @@ var reflectorResumeMutants = []mutant{
 	{
 		name:   "reflector/rewound-not-noticed",
 		breaks: "Guard (c): an object in another state at a resourceVersion that the stream has passed leads to a list.",
-		file:   "reflector/internal/history/check.go",
+		file:   "reflector/internal/history/history.go",
 		old: `		return Changed
 	}
 	return Contradicts
@@ -101,7 +101,7 @@ var reflectorResumeMutants = []mutant{
 	{
 		name:   "reflector/gone-object-agrees",
 		breaks: "Guard (c): the deletion of a missing object must arrive; otherwise the server was rewound.",
-		file:   "reflector/internal/history/check.go",
+		file:   "reflector/internal/history/history.go",
 		old: `	case !found:
 		return Changed
 `,
@@ -162,7 +162,7 @@ var reflectorResumeMutants = []mutant{
 	{
 		name:   "reflector/doubts-forgotten",
 		breaks: "Objects that a lost connection left unconfirmed are looked up first on the next.",
-		file:   "reflector/rewind.go",
+		file:   "reflector/compare.go",
 		old: `	for _, d := range g.awaited {
 `,
 		new: `	for _, d := range (awaited{}) {
@@ -222,7 +222,7 @@ var reflectorResumeMutants = []mutant{
 	{
 		name:   "reflector/backoff-not-doubled",
 		breaks: "The back-off doubles up to 30 s.",
-		file:   "reflector/internal/pace/backoff.go",
+		file:   "reflector/internal/pace/pace.go",
 		old: `	b.failures++
 `,
 		new:  ``,
@@ -231,7 +231,7 @@ var reflectorResumeMutants = []mutant{
 	{
 		name:   "reflector/retry-after-ignored",
 		breaks: "Retry-After is honoured.",
-		file:   "reflector/internal/pace/backoff.go",
+		file:   "reflector/internal/pace/pace.go",
 		old: `	return retryAfter + rand.N(d+1)
 `,
 		new: `	return rand.N(d + 1)
@@ -242,7 +242,7 @@ var reflectorResumeMutants = []mutant{
 	{
 		name:   "reflector/backoff-never-reset",
 		breaks: "After a watch that lived two minutes the back-off is short again.",
-		file:   "reflector/stream.go",
+		file:   "reflector/watch.go",
 		old: `	if s.o.Clock.Since(st.begun) >= pace.Health {
 		s.conn.backoff.Reset()
 		s.lists.backoff.Reset()
@@ -282,7 +282,7 @@ var reflectorResumeMutants = []mutant{
 	{
 		name:   "reflector/huge-pages",
 		breaks: "Pages of large objects have fewer objects.",
-		file:   "reflector/internal/pace/limit.go",
+		file:   "reflector/internal/pace/pace.go",
 		old: `		l.Next = max(min(l.Next, pageBytes/meanSize), l.Least)
 `,
 		new: `		l.Next = max(l.Next, l.Least)
@@ -375,7 +375,7 @@ var reflectorResumeMutants = []mutant{
 	{
 		name:   "reflector/opaque-from-the-start",
 		breaks: "A watch from no resourceVersion begins with objects in no order, and cannot resume from any of them.",
-		file:   "reflector/internal/history/progress.go",
+		file:   "reflector/internal/history/history.go",
 		old:    `case !c.comparable && rv != "" && c.RV != "" && c.RV != "0":`,
 		new:    `case !c.comparable && rv != "":`,
 		test:   "TestAdvance",

@@ -159,7 +159,7 @@ var seedMutants = []mutant{
 	{
 		name:   "seed/schema-of-the-server",
 		breaks: "The objects of a seed keep the schema hash of the seed, so that a changed schema is noticed.",
-		file:   "informer/seed.go",
+		file:   "informer/restore.go",
 		old:    "s.attrs.Seeding(sd.OpenAPI, sd.Wire)",
 		new:    `s.attrs.Seeding("", sd.Wire)`,
 		test:   "TestSeedOfAnotherSchema",

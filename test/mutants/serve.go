@@ -328,7 +328,7 @@ var serveMutants = []mutant{
 	{
 		name:   "entry/left-out-untold",
 		breaks: "A collection that lacks unnamed objects says so.",
-		file:   "entry/notes.go",
+		file:   "entry/info.go",
 		old:    `n > 0 || i.LeftOutMore`,
 		new:    `n > 0`,
 		test:   "TestNotes",
@@ -336,7 +336,7 @@ var serveMutants = []mutant{
 	{
 		name:   "entry/old-untold",
 		breaks: "A collection reports its last contact with the server.",
-		file:   "entry/notes.go",
+		file:   "entry/info.go",
 		old:    `!i.LastContact.IsZero() && now`,
 		new:    `i.LastContact.IsZero() && now`,
 		test:   "TestNotes",
@@ -344,7 +344,7 @@ var serveMutants = []mutant{
 	{
 		name:   "entry/oldest-answers",
 		breaks: "Of collections with the same objects, the one with the latest contact is served.",
-		file:   "entry/prefer.go",
+		file:   "entry/info.go",
 		old:    `b.LastContact.Compare(a.LastContact)`,
 		new:    `a.LastContact.Compare(b.LastContact)`,
 		test:   "TestPrefer",
@@ -352,7 +352,7 @@ var serveMutants = []mutant{
 	{
 		name:   "entry/incomplete-answers",
 		breaks: "A complete collection is preferred to an incomplete one.",
-		file:   "entry/prefer.go",
+		file:   "entry/info.go",
 		old: `		trueFirst(a.Complete, b.Complete),
 `,
 		new:  "",

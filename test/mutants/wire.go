@@ -6,7 +6,7 @@ var wireMutants = []mutant{
 	{
 		name:   "wire/escape-at-a-border",
 		breaks: "A backslash at the border of two reads escapes the next byte.",
-		file:   "reflector/wire/values.go",
+		file:   "reflector/wire/json.go",
 		old: `				s.isEscaped = true
 `,
 		new: `				s.isEscaped = false
@@ -54,7 +54,7 @@ var wireMutants = []mutant{
 	{
 		name:   "wire/no-value",
 		breaks: "A member without a value is malformed JSON.",
-		file:   "reflector/wire/values.go",
+		file:   "reflector/wire/json.go",
 		old:    `len(value) == 0 {`,
 		new:    `v == nil {`,
 		test:   "TestGuardsOfLists",
@@ -62,7 +62,7 @@ var wireMutants = []mutant{
 	{
 		name:   "wire/value-of-any-size",
 		breaks: "A JSON value of more than 64 MiB is refused.",
-		file:   "reflector/wire/values.go",
+		file:   "reflector/wire/json.go",
 		old:    `	if len(v.buf) > maxObject {`,
 		new:    `	if v == nil {`,
 		test:   "TestLargeAnswers",
@@ -122,7 +122,7 @@ var wireMutants = []mutant{
 	{
 		name:   "wire/stop-leaves-the-answer",
 		breaks: "Stop ends a watch without a reader.",
-		file:   "reflector/wire/watcher.go",
+		file:   "reflector/wire/wire.go",
 		old: `		case w.events <- ev:
 		case <-w.ctx.Done():
 			return
@@ -150,7 +150,7 @@ var wireMutants = []mutant{
 	{
 		name:   "wire/undecodable-event-unknown",
 		breaks: "An event about an object that a list has had undecodable does not end the watch.",
-		file:   "reflector/wire/known.go",
+		file:   "reflector/wire/wire.go",
 		old: `	return known || len(k.keys) >= maxKnown
 `,
 		new: `	return !known && len(k.keys) >= maxKnown
@@ -160,7 +160,7 @@ var wireMutants = []mutant{
 	{
 		name:   "wire/undecodable-event-taken",
 		breaks: "An event whose object cannot be decoded, and that no list has had so, ends the watch.",
-		file:   "reflector/wire/watcher.go",
+		file:   "reflector/wire/wire.go",
 		old: `		if err = w.refuses(ev); err != nil {
 `,
 		new: `		if err = w.refuses(ev); err != nil && ev.Type == "" {
@@ -201,7 +201,7 @@ var wireMutants = []mutant{
 	{
 		name:   "codec/panic-of-a-type",
 		breaks: "A Go type whose methods panic makes an object undecodable, and does not end the process.",
-		file:   "codec/where.go",
+		file:   "codec/errors.go",
 		old: `	return base.Try(fmt.Sprintf("unmarshalling a *%s", t), fn)
 `,
 		new: `	if t == nil {
@@ -214,7 +214,7 @@ var wireMutants = []mutant{
 	{
 		name:   "codec/field-not-named",
 		breaks: "The error of decoding names the field.",
-		file:   "codec/where.go",
+		file:   "codec/errors.go",
 		old: `	if len(path) == 0 {
 `,
 		new: `	if len(path) > 0 {
@@ -322,7 +322,7 @@ var wireMutants = []mutant{
 	{
 		name:   "codec/omits-elsewhere",
 		breaks: "Only the managedFields of metadata are left out.",
-		file:   "codec/omit.go",
+		file:   "codec/peek.go",
 		old: `	if !r.Enter("metadata") || !r.IsMap() {
 `,
 		new: `	if !r.Enter("spec") || !r.IsMap() {
@@ -375,7 +375,7 @@ var wireMutants = []mutant{
 	{
 		name:   "informer/reader-meets-the-unreadable",
 		breaks: "An object that only a reader cannot read is listed anew.",
-		file:   "informer/repair.go",
+		file:   "informer/commit.go",
 		old: `			p.listForReader(ctx, err)
 `,
 		new: `			_ = err
@@ -407,7 +407,7 @@ var wireMutants = []mutant{
 	{
 		name:   "informer/undecodable-trusted",
 		breaks: "After an object could not be decoded, each object is decoded on arrival.",
-		file:   "informer/undecoded.go",
+		file:   "informer/list.go",
 		old: `return i.decodes() || i.health.distrustsNow() }
 `,
 		new: `return i.decodes() }

@@ -15,7 +15,7 @@ var wireAnswerMutants = []mutant{
 	{
 		name:   "wire/watch-in-cbor",
 		breaks: "A watch that is answered in CBOR has the next one ask for JSON.",
-		file:   "reflector/wire/watcher.go",
+		file:   "reflector/wire/wire.go",
 		old: `	_, err = w.of.notes(err)
 `,
 		new:  "",
@@ -104,7 +104,7 @@ var wireAnswerMutants = []mutant{
 	{
 		name:   "wire/ended-watch-left-open",
 		breaks: "The body of a watch that has ended is closed.",
-		file:   "reflector/wire/watcher.go",
+		file:   "reflector/wire/wire.go",
 		old: `	defer w.Stop()
 `,
 		new:  "",
@@ -113,7 +113,7 @@ var wireAnswerMutants = []mutant{
 	{
 		name:   "wire/reset-is-an-error",
 		breaks: "A connection that was reset just ends the watch.",
-		file:   "reflector/wire/watcher.go",
+		file:   "reflector/wire/wire.go",
 		old:    `	case utilnet.IsProbableEOF(err), utilnet.IsTimeout(err):`,
 		new:    `	case utilnet.IsTimeout(err):`,
 		test:   "TestEndsOfWatches",
@@ -121,7 +121,7 @@ var wireAnswerMutants = []mutant{
 	{
 		name:   "wire/time-out-is-an-error",
 		breaks: "A time-out of the connection just ends the watch.",
-		file:   "reflector/wire/watcher.go",
+		file:   "reflector/wire/wire.go",
 		old:    `	case utilnet.IsProbableEOF(err), utilnet.IsTimeout(err):`,
 		new:    `	case utilnet.IsProbableEOF(err):`,
 		test:   "TestEndsOfWatches",
@@ -129,7 +129,7 @@ var wireAnswerMutants = []mutant{
 	{
 		name:   "wire/cut-off-is-an-error",
 		breaks: "A watch that breaks off within an event just ends.",
-		file:   "reflector/wire/watcher.go",
+		file:   "reflector/wire/wire.go",
 		old:    `	case errors.Is(err, io.ErrUnexpectedEOF):`,
 		new:    `	case false:`,
 		test:   "TestEndsOfWatches",
@@ -137,7 +137,7 @@ var wireAnswerMutants = []mutant{
 	{
 		name:   "wire/error-for-nobody",
 		breaks: "Stop ends a watch whose ERROR event has no reader.",
-		file:   "reflector/wire/watcher.go",
+		file:   "reflector/wire/wire.go",
 		old: `Object: status}:
 	case <-w.ctx.Done():
 	}`,
@@ -148,7 +148,7 @@ var wireAnswerMutants = []mutant{
 	{
 		name:   "wire/repaired-is-known",
 		breaks: "An object that an event delivers decodable does not count as undecodable any more.",
-		file:   "reflector/wire/known.go",
+		file:   "reflector/wire/wire.go",
 		old: `		k.noteLocked(u)
 		return true`,
 		new:  `		return true`,
@@ -157,7 +157,7 @@ var wireAnswerMutants = []mutant{
 	{
 		name:   "wire/known-without-bound",
 		breaks: "At most 10,000 undecodable objects are remembered.",
-		file:   "reflector/wire/known.go",
+		file:   "reflector/wire/wire.go",
 		old:    `	case len(k.keys) < maxKnown:`,
 		new:    `	case len(k.keys) < 2*maxKnown:`,
 		test:   "TestManyUndecodable",
@@ -165,7 +165,7 @@ var wireAnswerMutants = []mutant{
 	{
 		name:   "wire/read-behind-an-error",
 		breaks: "Nothing is read behind an error of the body.",
-		file:   "reflector/wire/values.go",
+		file:   "reflector/wire/json.go",
 		old: `	if v.err != nil {
 		return v.err
 	}
@@ -176,7 +176,7 @@ var wireAnswerMutants = []mutant{
 	{
 		name:   "wire/half-the-size",
 		breaks: "A value of 63 MiB is read.",
-		file:   "reflector/wire/values.go",
+		file:   "reflector/wire/json.go",
 		old:    `	if len(v.buf) > maxObject {`,
 		new:    `	if len(v.buf) > maxObject/2 {`,
 		test:   "TestLargestValue",
@@ -184,7 +184,7 @@ var wireAnswerMutants = []mutant{
 	{
 		name:   "wire/no-returns",
 		breaks: "A carriage return is a space.",
-		file:   "reflector/wire/values.go",
+		file:   "reflector/wire/json.go",
 		old: `			case ' ', '\t', '\r', '\n':
 			default:`,
 		new: `			case ' ', '\t', '\n':
@@ -194,7 +194,7 @@ var wireAnswerMutants = []mutant{
 	{
 		name:   "wire/two-objects",
 		breaks: "Two objects in a row are no value.",
-		file:   "reflector/wire/values.go",
+		file:   "reflector/wire/json.go",
 		old: `			if s.depth--; s.depth == 0 {
 				return i + 1
 			}
@@ -206,7 +206,7 @@ var wireAnswerMutants = []mutant{
 	{
 		name:   "wire/two-texts",
 		breaks: "Two texts in a row are no value.",
-		file:   "reflector/wire/values.go",
+		file:   "reflector/wire/json.go",
 		old: `			if s.depth == 0 {
 				return i + 1
 			}
@@ -217,7 +217,7 @@ var wireAnswerMutants = []mutant{
 	{
 		name:   "wire/two-numbers",
 		breaks: "Two numbers in a row are no value.",
-		file:   "reflector/wire/values.go",
+		file:   "reflector/wire/json.go",
 		old: `		case ',', ':', ' ', '\t', '\r', '\n':
 			if s.depth`,
 		new: `		case ',', ':', ' ', '\r', '\n':
@@ -227,7 +227,7 @@ var wireAnswerMutants = []mutant{
 	{
 		name:   "wire/colon-in-a-number",
 		breaks: "A colon ends a number.",
-		file:   "reflector/wire/values.go",
+		file:   "reflector/wire/json.go",
 		old: `		case ',', ':', ' ', '\t', '\r', '\n':
 			if s.depth`,
 		new: `		case ',', ' ', '\t', '\r', '\n':
@@ -237,7 +237,7 @@ var wireAnswerMutants = []mutant{
 	{
 		name:   "wire/comma-for-a-value",
 		breaks: "A comma is no value.",
-		file:   "reflector/wire/values.go",
+		file:   "reflector/wire/json.go",
 		old: `		case ',', ':', ' ', '\t', '\r', '\n':
 			if s.depth == 0 {`,
 		new: `		case ',', ':', ' ', '\t', '\r', '\n':

@@ -2,9 +2,12 @@ package delivery
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/cache/synctrack"
@@ -252,4 +255,108 @@ func (l *Listener) InForce() time.Duration {
 	l.resyncMu.Lock()
 	defer l.resyncMu.Unlock()
 	return l.resyncPeriod
+}
+
+type Call struct {
+	// Type is cache.Added, cache.Updated or cache.Deleted.
+	Type     cache.DeltaType
+	Key      string
+	Old, New any
+	// Before is the object stored before the change; nil if there was none, or if it cannot be read.
+	Before runtime.Object
+	// Firsts is the number of initial notifications in this call. The registration syncs only after the call.
+	Firsts int32
+	// Initial is OnAdd's isInInitialList.
+	Initial bool
+	// resync is true for an update by a resync: Old and New are the same object.
+	resync bool
+	// latest is true if this call is an update into which later updates of the same key could merge when it was queued.
+	latest bool
+}
+
+func (n Call) call(h cache.ResourceEventHandler) {
+	switch n.Type {
+	case cache.Added:
+		h.OnAdd(n.New, n.Initial)
+	case cache.Updated:
+		h.OnUpdate(n.Old, n.New)
+	case cache.Deleted:
+		h.OnDelete(n.Old)
+	}
+}
+
+// merge merges the update next, which follows n, into n. A resync and an update become the update.
+func (n *Call) merge(next *Call) {
+	if n.resync && next.resync {
+		n.Old = next.Old
+	}
+	n.New = next.New
+	n.resync = n.resync && next.resync
+	n.Firsts += next.Firsts
+}
+
+// lagInterval is the minimum time between two log lines about a handler that is behind.
+const lagInterval = 10 * time.Minute
+
+// lag decides when to log that a handler is behind: when an event is queued at or above the threshold, then every
+// lagInterval while that lasts, and once when everything has been delivered. Replays and resyncs cause no line: they
+// are queued page by page, so they do not show that the handler is slow.
+type lag struct {
+	warned time.Time
+	behind bool // behind is true if the last log line reported that the handler is behind
+}
+
+type lagReport struct {
+	what            lagEvent
+	pending, merged int
+}
+
+type lagEvent int
+
+const (
+	lagNothing lagEvent = iota
+	lagBehind
+	lagCaughtUp
+)
+
+func (g *lag) queued(n *Call, q *pending, c clock.PassiveClock) lagReport {
+	if q.len() < q.threshold || n.Firsts > 0 {
+		return lagReport{}
+	}
+	now := c.Now()
+	if !g.warned.IsZero() && now.Sub(g.warned) < lagInterval {
+		return lagReport{}
+	}
+	g.warned, g.behind = now, true
+	return lagReport{lagBehind, q.len(), q.merged}
+}
+
+func (g *lag) caughtUp(q *pending) lagReport {
+	if !g.behind {
+		return lagReport{}
+	}
+	g.behind = false
+	return lagReport{what: lagCaughtUp, merged: q.merged}
+}
+
+// log writes a line. The caller holds no lock: see Lines.
+func (l *Listener) log(r lagReport) {
+	switch r.what {
+	case lagBehind:
+		l.Logger.Info("Event handler is behind; updates of one object are told together until it has caught up",
+			"handler", l.Name, "informer", l.upstream.Name(), "pending", r.pending, "merged", r.merged)
+	case lagCaughtUp:
+		l.Logger.Info("Event handler has caught up", "handler", l.Name, "informer", l.upstream.Name(), "merged", r.merged)
+	}
+}
+
+// handlerName formats a handler's name for logs and DoneCheckers as client-go does. client-go's function is private, so
+// handlerName registers h with an informer that never runs and reads the registration's name.
+func handlerName(h cache.ResourceEventHandler) string {
+	never := cache.NewSharedIndexInformer(nil, &corev1.Pod{}, 0, cache.Indexers{})
+	reg, err := never.AddEventHandler(h)
+	if err != nil {
+		return "unknown"
+	}
+	return strings.TrimPrefix(reg.HasSyncedChecker().Name(), never.HasSyncedChecker().Name()+" + event handler ")
 }

@@ -2,9 +2,14 @@ package pace
 
 import (
 	"encoding/json"
+	"errors"
+	"math/rand/v2"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/larder-dev/larder/internal/limiter"
+	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
 const (
@@ -131,3 +136,96 @@ func jsonSize(v any) int64 {
 	}
 	return 4 // numbers, true, false and null have about four bytes
 }
+
+// RequestTimeout bounds a request that is not a watch, and the wait for a watch to be accepted. API servers give up
+// after 60 s themselves. Requests that cannot be made smaller may take longer (Patience).
+const RequestTimeout = 90 * time.Second
+
+// maxPatience is the maximum of Patience.Time. The largest object that etcd accepts by default, 1.5 MB, takes a third
+// of that time over 56 kbit/s.
+const maxPatience = 12 * time.Minute
+
+// Patience is the time-out of a request that cannot be made smaller: for the server's resourceVersion, for a single
+// object, or for a page of the lowest limit. Over a slow link one large object takes longer than RequestTimeout, and
+// would be cut off again and again. The time-out only grows in a run: between two attempts at a large object, quick
+// answers about other objects say nothing about the large object.
+type Patience struct {
+	doublings int
+}
+
+func (p *Patience) Time() time.Duration {
+	return min(RequestTimeout<<p.doublings, maxPatience)
+}
+
+// Learn adapts the time-out to the result and the duration of a request for a single object. exhausted is true if more
+// time would not help: an API server or gateway cut off the answer, as they do after a minute, or maxPatience was not
+// enough.
+func (p *Patience) Learn(took time.Duration, err error) (exhausted bool) {
+	if err == nil || errors.Is(err, request.ErrPutOff) {
+		return false
+	}
+	if took >= p.Time() && p.Time() < maxPatience {
+		p.doublings++
+		return false
+	}
+	return took >= PromptPage && request.Cut(err)
+}
+
+const (
+	// silenceLimit is how long a watch may deliver nothing until a probe requests the server's resourceVersion. Servers
+	// send a bookmark once a minute.
+	silenceLimit = 150 * time.Second
+	// DrainTimeout is the timeoutSeconds of a watch that must receive a bookmark soon. The server sends the bookmark
+	// about two seconds before the time-out.
+	DrainTimeout = 3 * time.Second
+	// drainGrace is the time beyond DrainTimeout that a server may ignore the time-out before its watch is silent.
+	drainGrace = 30 * time.Second
+	MaxSilence = 10 * time.Minute
+)
+
+// Silence determines how long a watch may deliver nothing before it counts as dead. A large event on a slow link looks
+// like a dead connection, since an event arrives only as a whole. If the watch is closed, the server sends the event to
+// the next watch from its first byte. So the next watch from the same resourceVersion may be silent for longer.
+type Silence struct {
+	// at is the resourceVersion of the last watch that was closed because it delivered nothing. doublings is how often
+	// the permitted silence of a watch from that resourceVersion is doubled.
+	at        string
+	doublings int
+}
+
+func (q *Silence) Limit(draining bool, rv string) time.Duration {
+	switch {
+	case q.doublings > 0 && rv == q.at:
+		return min(silenceLimit<<q.doublings, MaxSilence)
+	case draining:
+		return DrainTimeout + drainGrace
+	}
+	return silenceLimit
+}
+
+// Closed lets the next watch from rv be silent for longer, since the last one was closed for its silence.
+func (q *Silence) Closed(rv string) {
+	if rv != q.at {
+		q.at, q.doublings = rv, 0
+	}
+	if silenceLimit<<q.doublings < MaxSilence {
+		q.doublings++
+	}
+}
+
+// Health is how long a watch must live to reset the back-off. A list within this time after another list waits.
+const Health = 2 * time.Minute
+
+type Backoff struct {
+	failures int
+}
+
+// Next returns how long to wait: full jitter below an exponential ceiling, on top of the server's Retry-After. The
+// jitter keeps a fleet with the same Retry-After from returning together.
+func (b *Backoff) Next(retryAfter time.Duration) time.Duration {
+	d := limiter.Ceiling(b.failures)
+	b.failures++
+	return retryAfter + rand.N(d+1)
+}
+
+func (b *Backoff) Reset() { b.failures = 0 }

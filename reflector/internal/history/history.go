@@ -1,0 +1,191 @@
+package history
+
+import (
+	"slices"
+
+	"github.com/larder-dev/larder/entry"
+)
+
+// Progress is the resourceVersion up to which a stream of events has been delivered. It never decreases. The zero value
+// is a stream that has no list yet.
+type Progress struct {
+	RV string
+	// comparable is false if the resourceVersion of the list, or of a later event, could not be compared. Then RV is
+	// the resourceVersion of the list or of the last event. A watch of this run can resume from RV, even though its
+	// order is unknown.
+	comparable bool
+}
+
+func At(rv string) Progress { return Progress{RV: rv, comparable: entry.ComparableRV(rv)} }
+
+func (c *Progress) Comparable() bool { return c.comparable }
+
+// Below reports whether resourceVersion a is lower than b. Both arguments must be comparable.
+func Below(a, b string) bool { return entry.NewerRV(b, a) }
+
+// Max returns the higher resourceVersion, or b if a is not comparable.
+func Max(a, b string) string {
+	if !entry.ComparableRV(a) || Below(a, b) {
+		return b
+	}
+	return a
+}
+
+func (c *Progress) Reached(rv string) bool { return c.comparable && !Below(c.RV, rv) }
+
+// Advance sets RV to the resourceVersion of an event or bookmark, if that is higher or cannot be compared. It returns
+// the new RV for the Sink, or "" if the Sink must not store it.
+//
+// After one event whose resourceVersion cannot be compared, none counts as comparable. Otherwise each reconnect would
+// replay everything since the list. A watch from "" or "0" begins with the objects in no order, so their
+// resourceVersions do not resume a watch. "0" stands for any state, so it counts as no resourceVersion: kine sends
+// bookmarks with it (k3s-io/kine#568).
+func (c *Progress) Advance(rv string) string {
+	if rv == "0" {
+		rv = ""
+	}
+	if rv != "" && !entry.ComparableRV(rv) && c.RV != "0" {
+		c.comparable = false
+	}
+	switch {
+	case c.comparable && entry.ComparableRV(rv):
+		c.RV = Max(c.RV, rv)
+		return c.RV
+	case !c.comparable && rv != "" && c.RV != "" && c.RV != "0":
+		c.RV = rv
+	}
+	return ""
+}
+
+// newestSize is the maximum length of Newest. MaxLookups is how many of its objects are compared with the server's at a
+// connect. Newest holds more objects than that, so that enough remain after deletions.
+const (
+	newestSize = 16
+	MaxLookups = 5
+)
+
+// Newest is a short list of the delivered objects with the highest resourceVersions, highest first. At a connect the
+// reflector compares them with the server's, to detect a server that was restored from a backup.
+type Newest struct {
+	Refs []entry.ObjectRef
+}
+
+// Put adds a new state of an object in place of an older state. It adds nothing if ref has no UID, if its
+// resourceVersion cannot be compared, or if the list is full of newer objects.
+func (n *Newest) Put(ref entry.ObjectRef) {
+	n.Remove(ref.Key)
+	if ref.UID == "" || !entry.ComparableRV(ref.ResourceVersion) {
+		return
+	}
+	if len(n.Refs) == newestSize && Below(ref.ResourceVersion, n.Refs[newestSize-1].ResourceVersion) {
+		return
+	}
+	i, _ := slices.BinarySearchFunc(n.Refs, ref, func(a, b entry.ObjectRef) int {
+		if Below(b.ResourceVersion, a.ResourceVersion) {
+			return -1
+		}
+		return 1
+	})
+	n.Refs = slices.Insert(n.Refs, i, ref)
+	if len(n.Refs) > newestSize {
+		n.Refs = n.Refs[:newestSize]
+	}
+}
+
+func (n *Newest) Find(key string) (entry.ObjectRef, bool) {
+	i := slices.IndexFunc(n.Refs, func(r entry.ObjectRef) bool { return r.Key == key })
+	if i < 0 {
+		return entry.ObjectRef{}, false
+	}
+	return n.Refs[i], true
+}
+
+func (n *Newest) Remove(key string) {
+	n.Refs = slices.DeleteFunc(n.Refs, func(r entry.ObjectRef) bool { return r.Key == key })
+}
+
+// touchedMax bounds the number of event keys that ListNewest remembers.
+const touchedMax = 10_000
+
+// ListNewest finds the newest objects of a list that has a watch beside it. An event for a key is newer than the list's
+// item of that key, whichever arrives first. In particular, an item that was deleted by an event must not reappear.
+type ListNewest struct {
+	items  Newest
+	events Newest
+	// touched contains the keys of all events so far; nil once there were more than touchedMax.
+	touched map[string]struct{}
+}
+
+func NewListNewest() *ListNewest {
+	return &ListNewest{touched: map[string]struct{}{}}
+}
+
+func (l *ListNewest) Item(ref entry.ObjectRef) {
+	if _, ok := l.touched[ref.Key]; !ok {
+		l.items.Put(ref)
+	}
+}
+
+func (l *ListNewest) Put(ref entry.ObjectRef) {
+	l.touch(ref.Key)
+	l.events.Put(ref)
+}
+
+func (l *ListNewest) Remove(key string) {
+	l.touch(key)
+	l.events.Remove(key)
+}
+
+func (l *ListNewest) touch(key string) {
+	l.items.Remove(key)
+	if l.touched == nil {
+		return
+	}
+	l.touched[key] = struct{}{}
+	if len(l.touched) > touchedMax {
+		l.touched = nil
+	}
+}
+
+// Result returns the newest objects of the items and events. After events for more than touchedMax keys, it returns the
+// newest objects of the events only.
+func (l *ListNewest) Result() Newest {
+	n := l.events
+	if l.touched == nil {
+		return n
+	}
+	for _, ref := range l.items.Refs {
+		n.Put(ref)
+	}
+	return n
+}
+
+// Finding is the result of comparing one stored object with the server's state.
+type Finding string
+
+const (
+	// Agrees means that the server has the object in the stored state, or in one that cannot be compared.
+	Agrees Finding = "agrees"
+	// Changed means that the server has changed or deleted the object since the stored state. The watch must still
+	// deliver an event for that change.
+	Changed Finding = "changed"
+	// Contradicts means that the server has another object, or another state of it, at a resourceVersion that was
+	// already delivered. No events lead from the stored state to the server's.
+	Contradicts Finding = "contradicts"
+)
+
+// Check compares one stored object (held) with the server's (got). at is the newest delivered resourceVersion. found is
+// false if the server does not have the object.
+func Check(held entry.ObjectRef, at string, got entry.ObjectRef, found bool) Finding {
+	switch {
+	case !found:
+		return Changed
+	case got.UID == held.UID && got.ResourceVersion == held.ResourceVersion:
+		return Agrees
+	case !entry.ComparableRV(got.ResourceVersion):
+		return Agrees // resourceVersions that cannot be compared prove nothing
+	case Below(at, got.ResourceVersion):
+		return Changed
+	}
+	return Contradicts
+}
