@@ -1,10 +1,16 @@
 package serve
 
 import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
+	gopath "path"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -12,9 +18,15 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme"
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/discovery"
+	"github.com/larder-dev/larder/store/query"
 )
 
 type listOptions struct {
@@ -92,4 +104,110 @@ func parseRV(text string) (uint64, error) {
 			Code: http.StatusInternalServerError, Message: fmt.Sprintf("resourceVersion: Invalid value: %q: %v", text, err)}}
 	}
 	return rv, nil
+}
+
+func (k *kind) checkFields(selector fields.Selector) error {
+	builtIn := k.collections[0].builtIn
+	_, special := discovery.SelectableFields(k.GroupResource())
+	for _, r := range selector.Requirements() {
+		switch {
+		case builtIn && discovery.IsSelectableField(k.GroupResource(), r.Field):
+		case !builtIn && (r.Field == "metadata.name" || r.Field == "metadata.namespace" && k.Namespaced ||
+			slices.Contains(k.SelectableFields, r.Field)):
+		case builtIn && !special:
+			return apierrors.NewBadRequest(fmt.Sprintf(
+				`%q is not a known field selector: only "metadata.name", "metadata.namespace"`, r.Field))
+		default:
+			return apierrors.NewBadRequest(fmt.Sprintf("field label not supported: %s", r.Field))
+		}
+	}
+	return nil
+}
+
+// matcherOf returns a function that reports whether an entry matches the selectors of a list or a watch; nil if all
+// entries match. The function is not safe for concurrent use.
+func matcherOf(c *collection, o *listOptions) func(entry.Entry) (bool, error) {
+	if !o.selective() {
+		return nil
+	}
+	fields, sources := discovery.StoredFields(c.Identity.GroupResource(), o.fields)
+	matches := query.Query{Labels: o.labels, Fields: fields}.ForEntries(c.codec())
+	if len(sources) == 0 {
+		return matches
+	}
+	return func(e entry.Entry) (bool, error) {
+		if ok, err := matches(e); err != nil || !ok {
+			return false, err
+		}
+		u, err := c.decoder.Decode(e)
+		if err != nil {
+			return false, err
+		}
+		source, _, _ := unstructured.NestedString(u.Object, "source", "component")
+		if source == "" {
+			source, _, _ = unstructured.NestedString(u.Object, "reportingComponent")
+		}
+		for _, r := range sources {
+			if (source == r.Value) == (r.Operator == selection.NotEquals) {
+				return false, nil
+			}
+		}
+		return true, nil
+	}
+}
+
+const inconsistentRV = -1
+
+// token encodes where the next page of a list begins, in kube-apiserver's opaque format.
+type token struct {
+	Version string `json:"v"`
+	RV      int64  `json:"rv"`
+	// Start is the key at which the next page begins, relative to the list's namespace.
+	Start string `json:"start"`
+	Left  int    `json:"left,omitempty"`
+}
+
+func (t token) encode() string {
+	t.Version = metav1.SchemeGroupVersion.String()
+	data, _ := json.Marshal(t) // Marshal cannot fail: the token has only strings and numbers
+	return base64.RawURLEncoding.EncodeToString(data)
+}
+
+func parseToken(text string) (*token, error) {
+	var t token
+	data, err := base64.RawURLEncoding.DecodeString(text)
+	if err == nil {
+		err = json.Unmarshal(data, &t)
+	}
+	switch {
+	case err != nil:
+	case t.Version != metav1.SchemeGroupVersion.String():
+		err = fmt.Errorf("server does not recognize this encoded version %s", t.Version)
+	case t.RV == 0 || t.RV < inconsistentRV:
+		err = fmt.Errorf("incorrect encoded start resourceVersion (version %s)", t.Version)
+	case t.Start == "":
+		err = fmt.Errorf("encoded start key empty (version %s)", t.Version)
+	case gopath.Clean("/"+t.Start) != "/"+strings.TrimPrefix(t.Start, "/"):
+		err = errors.New(t.Start)
+	}
+	if err != nil {
+		return nil, apierrors.NewBadRequest("invalid continue token: continue key is not valid: " + err.Error())
+	}
+	return &t, nil
+}
+
+// startOf returns the start, relative to the list's prefix, of the page after the object with the given key.
+func startOf(key, prefix string) string { return "/" + strings.TrimPrefix(key, prefix) + "\x00" }
+
+// after returns the key after which the token's page begins. A token of kube-apiserver may instead contain the first
+// key of the page. after then returns the greatest key before that key.
+func (t *token) after(prefix string) string {
+	start := prefix + strings.TrimPrefix(t.Start, "/")
+	if key, ok := strings.CutSuffix(start, "\x00"); ok {
+		return key
+	}
+	if start == "" {
+		return ""
+	}
+	return start[:len(start)-1] + string([]byte{start[len(start)-1] - 1, 0xff})
 }

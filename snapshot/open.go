@@ -7,8 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"slices"
+	"time"
 
 	"aead.dev/minisign"
+	"filippo.io/age"
+	"filippo.io/age/armor"
 
 	"github.com/larder-dev/larder/internal/base"
 	"github.com/larder-dev/larder/snapshot/internal/layout"
@@ -231,4 +236,128 @@ func textError(err error) string {
 		return err.Error()
 	}
 	return fmt.Sprintf("malformed (%T)", err)
+}
+
+const ageMagic = "age-encryption.org/"
+
+// decryptAt returns a reader of the decrypted contents of r if r begins like an age file, and otherwise r itself.
+func decryptAt(
+	r io.ReaderAt, size int64, identities []age.Identity,
+) (plain io.ReaderAt, plainSize int64, encrypted bool, err error) {
+	begin := make([]byte, min(size, int64(len(armor.Header))))
+	if n, err := r.ReadAt(begin, 0); n < len(begin) {
+		return nil, 0, false, fmt.Errorf("read the snapshot: %w", err)
+	}
+	switch {
+	case bytes.HasPrefix(begin, []byte(armor.Header)):
+		return nil, 0, true, fmt.Errorf("it is an age file in PEM armor; take that off with age --decrypt: %w",
+			ErrNotSnapshot)
+	case !bytes.HasPrefix(begin, []byte(ageMagic)):
+		return r, size, false, nil
+	case len(identities) == 0:
+		return nil, 0, true, ErrEncrypted
+	}
+	plain, plainSize, err = age.DecryptReaderAt(r, size, identities...)
+	var none *age.NoIdentityMatchError
+	switch {
+	case err == nil:
+	case errors.As(err, &none) || errors.Is(err, age.ErrIncorrectIdentity):
+		err = fmt.Errorf("%w: %w", ErrIdentity, err)
+	default:
+		err = &DamageError{Block: -1, Reason: "its encryption cannot be read", Err: err}
+	}
+	return plain, plainSize, true, err
+}
+
+// Errors of the signature of a snapshot.
+var (
+	// ErrUnsigned: the snapshot has no signature, but the caller requires one.
+	ErrUnsigned = errors.New("the snapshot is not signed")
+	// ErrSignature: the signature was made by none of the given keys, or belongs to another snapshot.
+	ErrSignature = errors.New("the snapshot is not signed by whom it should be")
+)
+
+// maxSignature is the maximum size of a signature in bytes. A minisign signature with its comments has about 300 bytes.
+const maxSignature = 4 << 10
+
+// statement returns the text that is signed. It includes the digest, which covers the whole contents.
+func statement(h Header, digest layout.Digest) []byte {
+	return fmt.Appendf(nil, "larder snapshot\ncluster %s\ntaken %s\ndigest sha256:%x\n", h.ClusterID,
+		h.TakenAt.Format(time.RFC3339Nano), digest)
+}
+
+func sign(key *minisign.PrivateKey, h Header, digest layout.Digest) []byte {
+	return minisign.SignWithComments(*key, statement(h, digest),
+		"a snapshot of Larder, taken "+h.TakenAt.UTC().Format(time.RFC3339), fmt.Sprintf("key %016X", key.ID()))
+}
+
+// signed reads the signature of the file, and verifies it if keys are given. Before the verification it parses only the
+// two fields of the header that are part of the signed text.
+func (f *File) signed(catalog, text []byte, keys []minisign.PublicKey) error {
+	var s minisign.Signature
+	known := len(text) > 0 && s.UnmarshalText(text) == nil
+	if known {
+		f.manifest.SignatureKey = fmt.Sprintf("%016X", s.KeyID)
+	}
+	switch {
+	case len(keys) == 0:
+		return nil
+	case len(text) == 0:
+		return ErrUnsigned
+	case !known:
+		return fmt.Errorf("%w: its signature is malformed", ErrSignature)
+	}
+	var about struct {
+		Header struct {
+			ClusterID string    `json:"clusterID"`
+			TakenAt   time.Time `json:"takenAt"`
+		} `json:"header"`
+	}
+	if err := json.Unmarshal(catalog, &about); err != nil {
+		return fmt.Errorf("%w: its header cannot be read", ErrSignature)
+	}
+	said := statement(Header{ClusterID: about.Header.ClusterID, TakenAt: about.Header.TakenAt}, f.manifest.Digest)
+	if slices.ContainsFunc(keys, func(k minisign.PublicKey) bool { return minisign.Verify(k, said, text) }) {
+		return nil
+	}
+	if slices.ContainsFunc(keys, func(k minisign.PublicKey) bool { return k.ID() == s.KeyID }) {
+		return fmt.Errorf("%w: its signature is of something else", ErrSignature)
+	}
+	return fmt.Errorf("%w: its signature is of the key %016X, and expected is %s", ErrSignature, s.KeyID, keyIDs(keys))
+}
+
+func keyIDs(keys []minisign.PublicKey) string {
+	text := ""
+	for i, k := range keys {
+		if i > 0 {
+			text += " or "
+		}
+		text += fmt.Sprintf("%016X", k.ID())
+	}
+	return text
+}
+
+// Is reports whether path is a regular file that begins like a snapshot or an age file. Open may still fail.
+func Is(path string) (bool, error) {
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() { // only a regular file is opened: opening a pipe can block forever
+		return false, err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = f.Close() }() // the file was opened for reading, so an error of Close does not matter
+	begin := make([]byte, len(armor.Header))
+	n, err := io.ReadFull(f, begin)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return false, err
+	}
+	begin = begin[:n]
+	for _, known := range []string{layout.Magic, ageMagic, armor.Header} {
+		if bytes.HasPrefix(begin, []byte(known)) {
+			return true, nil
+		}
+	}
+	return false, nil
 }

@@ -1,18 +1,23 @@
 package snapshot
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"aead.dev/minisign"
 	"filippo.io/age"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/base"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -133,4 +138,259 @@ func SaveStream(ctx context.Context, in io.Reader, path string, o SaveOptions) (
 		o.SelectOptions, o.Secrets = SelectOptions{}, true
 		return save(ctx, f, out, o)
 	})
+}
+
+// saveAt calls write with a new temporary file, and renames that file to path. If several processes save to one path at
+// the same time, the last file stays; with KeepExisting the first one stays.
+func saveAt(path string, o SaveOptions, write func(*os.File) (Saved, error)) (saved Saved, err error) {
+	written := false
+	may := func(target string) error {
+		err := Replaceable(target)
+		if _, there := os.Lstat(target); err == nil && o.KeepExisting && written && there == nil {
+			err = fmt.Errorf("%s has been made meanwhile, and is kept: %w", target, fs.ErrExist)
+		}
+		return err
+	}
+	err = base.WriteFile(path, base.WriteOptions{May: may}, func(f *os.File) error {
+		if saved, err = write(f); err == nil && o.Accept != nil {
+			err = o.Accept(saved)
+		}
+		written = true
+		return err
+	})
+	switch {
+	case errors.Is(err, base.ErrNotSynced):
+		return saved, fmt.Errorf("save to %s: the snapshot is there, but %w", path, err)
+	case err != nil:
+		return Saved{}, fmt.Errorf("save to %s: %w", path, err)
+	}
+	return saved, nil
+}
+
+// Replaceable returns an error if path has anything but a snapshot or an empty file: a save replaces no other file.
+func Replaceable(path string) error {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Mode().IsRegular() && info.Size() == 0 {
+		return nil
+	}
+	is, err := Is(path)
+	if err == nil && !is {
+		err = fmt.Errorf("it is there and no snapshot, and nothing else is replaced; choose another name: %w", fs.ErrExist)
+	}
+	return err
+}
+
+const progressEvery = 256
+
+type saving struct {
+	o        SaveOptions
+	src      Source
+	of       Header // Header of the source snapshot; zero if src is not a snapshot or store
+	selected Source
+	saved    Saved
+	progress
+}
+
+func save(ctx context.Context, src Source, w io.Writer, o SaveOptions) (Saved, error) {
+	j := &saving{o: o, src: src, progress: progress{notify: o.Progress}}
+	j.saved.LeftOut = slices.Clone(o.Header.LeftOut)
+	if d, ok := src.(describer); ok {
+		j.of = d.describe(ctx)
+		// If the filter names resources, entries in LeftOut may be about resources that it excludes.
+		if len(o.Filter.Resources) == 0 {
+			j.saved.LeftOut = append(j.saved.LeftOut, j.of.LeftOut...)
+		}
+	}
+	var err error
+	if j.selected, err = Select(src, o.SelectOptions); err == nil {
+		err = j.run(ctx, w)
+	}
+	if err != nil {
+		return Saved{}, fmt.Errorf("save: %w", err)
+	}
+	return j.saved, nil
+}
+
+func (j *saving) run(ctx context.Context, w io.Writer) error {
+	all, err := j.selected.Collections(ctx)
+	if err != nil {
+		return err
+	}
+	keep := all[:0]
+	for _, c := range all {
+		if why := j.leavesOut(c); why != "" {
+			j.saved.LeftOut = append(j.saved.LeftOut, c.Identity.String()+": "+why)
+			continue
+		}
+		keep = append(keep, c)
+		j.now.TotalObjects += c.Objects
+	}
+	counted := &countingWriter{w: w}
+	out, err := newWriter(counted, j.header(keep), writerOptions{Recipients: j.o.Recipients, Key: j.o.SigningKey})
+	if err != nil {
+		return err
+	}
+	j.report()
+	for _, c := range keep {
+		if err := j.collection(ctx, out, c); err != nil {
+			return err
+		}
+	}
+	if err := j.documents(ctx, out, keep); err != nil {
+		return err
+	}
+	if err := out.Close(); err != nil {
+		return err
+	}
+	j.saved.Objects, j.saved.Bytes, j.saved.Size = j.now.Objects, j.now.Bytes, counted.n
+	return nil
+}
+
+// header completes empty fields of SaveOptions.Header from the source and its collections.
+func (j *saving) header(all []Collection) Header {
+	h := j.o.Header
+	h.LeftOut, h.Filter, h.Redaction = j.saved.LeftOut, j.of.Filter, j.of.Redaction
+	if !j.o.Filter.Empty() {
+		h.Filter = &j.o.Filter
+	}
+	if !j.o.Redaction.Empty() {
+		h.Redaction = &j.o.Redaction
+	}
+	h.Larder = cmp.Or(h.Larder, j.of.Larder)
+	h.ServerVersion = cmp.Or(h.ServerVersion, j.of.ServerVersion)
+	h.ClusterID = cmp.Or(h.ClusterID, j.of.ClusterID, clusterOf(all))
+	for _, at := range []time.Time{j.of.TakenAt, time.Now().UTC().Round(time.Second)} {
+		if h.TakenAt.IsZero() {
+			h.TakenAt = at
+		}
+	}
+	return h
+}
+
+// clusterOf returns the cluster id that all collections with a known id have in common; "" if they differ.
+func clusterOf(all []Collection) (id string) {
+	for _, c := range all {
+		switch one := c.Attributes.ClusterID; {
+		case one == "" || one == id:
+		case id != "":
+			return ""
+		default:
+			id = one
+		}
+	}
+	return id
+}
+
+// leavesOut returns the reason why a collection is not saved; "" if it is.
+func (j *saving) leavesOut(c Collection) string {
+	if len(j.o.Recipients) > 0 || j.o.Secrets {
+		return ""
+	}
+	if why := c.Confidential(); why != "" {
+		return why + ", the snapshot is not encrypted, and they were not asked for in plain text"
+	}
+	return ""
+}
+
+func (j *saving) collection(ctx context.Context, out *writer, c Collection) error {
+	if err := out.Begin(c.Identity); err != nil {
+		return err
+	}
+	j.now.Collection = c.Identity
+	err := j.selected.Records(ctx, c.Identity, func(r entry.Entry) error {
+		j.done(r)
+		return out.Add(r)
+	})
+	if err != nil {
+		return err
+	}
+	// A live server's resourceVersion is known only after the collection's records were read.
+	if live, ok := j.src.(*liveSource); ok {
+		c = live.withState(c)
+	}
+	if c, err = out.End(c); err != nil {
+		return err
+	}
+	j.saved.Collections = append(j.saved.Collections, c)
+	j.report()
+	return nil
+}
+
+type progress struct {
+	notify func(Progress)
+	now    Progress
+}
+
+func (p *progress) done(r entry.Entry) {
+	p.now.Objects++
+	p.now.Bytes += int64(len(r.Payload))
+	if p.now.Objects%progressEvery == 0 {
+		p.report()
+	}
+}
+
+func (p *progress) report() {
+	if p.notify != nil {
+		p.notify(p.now)
+	}
+}
+
+type countingWriter struct {
+	w io.Writer
+	n int64
+}
+
+func (c *countingWriter) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	c.n += int64(n)
+	return n, err
+}
+
+// spool stores a snapshot that arrives as a stream, since it must be complete before it can be read. Its temporary file
+// has no name, and is encrypted with a key that exists only in memory.
+type spool struct {
+	f      *os.File
+	sealed io.WriteCloser
+	key    *age.X25519Identity
+	// named is true if the temporary file still has a name, because the system cannot remove open files.
+	named bool
+}
+
+func newSpool(name string) (*spool, error) {
+	key, err := age.GenerateX25519Identity()
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(name+rand.Text(), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("make a temporary file: %w", err)
+	}
+	s := &spool{f: f, key: key}
+	s.named = os.Remove(f.Name()) != nil // Windows cannot remove an open file
+	if s.sealed, err = age.Encrypt(f, key.Recipient()); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *spool) Write(p []byte) (int, error) { return s.sealed.Write(p) }
+
+// open returns the complete snapshot for reading, until the spool is closed. Write must not be called afterwards.
+func (s *spool) open() (*File, error) {
+	if err := s.sealed.Close(); err != nil {
+		return nil, err
+	}
+	info, err := s.f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	return NewFile(s.f, info.Size(), OpenOptions{Identities: []age.Identity{s.key}})
+}
+
+func (s *spool) close() {
+	_ = s.f.Close()
+	if s.named {
+		_ = os.Remove(s.f.Name())
+	}
 }

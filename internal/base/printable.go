@@ -1,7 +1,7 @@
-// Package printable makes untrusted text, such as text from files, safe to show on a terminal.
 package base
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -14,4 +14,21 @@ func PrintableText(s string) string {
 		return s
 	}
 	return strconv.Quote(s)
+}
+
+// maxKey is the length in bytes of the longest object key, namespace/name, that Kubernetes allows.
+const maxKey = 63 + 1 + 253
+
+// PrintableKey returns an object's key from a file in a form that is safe in messages. In a damaged page of the file,
+// tens of kilobytes of an object's content may follow a key, so PrintableKey cuts the key at the first byte that keys
+// cannot contain.
+func PrintableKey(key string) string {
+	n := 0
+	for n < len(key) && n < maxKey && key[n] >= ' ' && key[n] <= '~' {
+		n++
+	}
+	if n == len(key) {
+		return fmt.Sprintf("%q", key)
+	}
+	return fmt.Sprintf("%q… (%d bytes)", key[:n], len(key))
 }

@@ -1,16 +1,24 @@
 package facts
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
 
+	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 
 	"github.com/larder-dev/larder/codec"
@@ -198,4 +206,272 @@ func mapped(all []metav1.APIResource) (resources []metav1.APIResource) {
 	}
 	slices.SortStableFunc(resources, func(a, b metav1.APIResource) int { return strings.Compare(a.Name, b.Name) })
 	return resources
+}
+
+var errUnavailable = errors.New("the API server that has it is not available")
+
+// FetchDiscovery requests the server's groups and resources. known is an earlier result, or nil; the server does not
+// send its unchanged documents again.
+//
+// If an aggregated API server is down, kube-apiserver names its group-versions but cannot describe them. The result has
+// their resources from known. It is valid, and a *discovery.ErrGroupDiscoveryFailed names these group-versions. After
+// any other error the result is invalid.
+func FetchDiscovery(ctx context.Context, client rest.Interface, known *Discovery) (Discovery, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestWait)
+	defer cancel()
+	if c, ok := client.(*rest.RESTClient); ok && c.Client != nil {
+		d, err := fetchAggregated(ctx, c, known)
+		if !errors.Is(err, errNotAggregated) {
+			return d, cmp.Or(err, d.unavailable())
+		}
+	}
+	groups, lists, err := discovery.NewDiscoveryClient(client).ServerGroupsAndResourcesWithContext(ctx)
+	failed, _ := discovery.GroupDiscoveryFailedErrorGroups(err)
+	switch {
+	case len(lists) == 0 && err != nil:
+		return Discovery{}, err
+	case len(lists) == 0:
+		return Discovery{}, errors.New("the server says that it has no resources")
+	}
+	d := DiscoveryOf(groups, lists)
+	d.keepFailed(known, failed)
+	return d, err
+}
+
+// keepFailed copies from known the resources of the group-versions that the server failed to describe, and lists these
+// group-versions in Unavailable.
+func (d *Discovery) keepFailed(known *Discovery, failed map[schema.GroupVersion]error) {
+	if known != nil {
+		d.Keep(*known, failed)
+	}
+	d.Unavailable = nil
+	for gv := range failed {
+		d.Unavailable = append(d.Unavailable, gv.String())
+	}
+	slices.Sort(d.Unavailable)
+}
+
+func (d *Discovery) unavailable() error {
+	if len(d.Unavailable) == 0 {
+		return nil
+	}
+	failed := map[schema.GroupVersion]error{}
+	for _, name := range d.Unavailable {
+		if gv, err := schema.ParseGroupVersion(name); err == nil {
+			failed[gv] = errUnavailable
+		}
+	}
+	return &discovery.ErrGroupDiscoveryFailed{Groups: failed}
+}
+
+// errNotAggregated says that the server sends no aggregated discovery documents: it is older than Kubernetes 1.30, or
+// rejects the requests.
+var errNotAggregated = errors.New("the server's discovery is not aggregated")
+
+// aggregatedPaths are the paths of the two aggregated discovery documents: one for the core group and one for all other
+// groups.
+var aggregatedPaths = []string{"/api", "/apis"}
+
+func fetchAggregated(ctx context.Context, c *rest.RESTClient, known *Discovery) (Discovery, error) {
+	d := Discovery{Version: discoveryVersion, Fetched: now(), ETags: map[string]string{}}
+	failed := map[schema.GroupVersion]error{}
+	for _, path := range aggregatedPaths {
+		etag := ""
+		if known != nil {
+			etag = known.ETags[path]
+		}
+		list, answered, err := getAggregated(ctx, c, path, etag)
+		switch {
+		case err != nil:
+			return d, err
+		case list == nil:
+			d.ETags[path] = etag
+			d.Groups = append(d.Groups, known.below(path)...)
+			for _, name := range known.Unavailable {
+				if gv, err := schema.ParseGroupVersion(name); err == nil && pathAbove(gv.Group) == path {
+					failed[gv] = errUnavailable
+				}
+			}
+		default:
+			d.ETags[path] = answered
+			groups, resources, stale := discovery.SplitGroupsAndResources(*list)
+			part := DiscoveryOf(pointers(groups.Groups), lists(resources))
+			d.Groups = append(d.Groups, part.Groups...)
+			for gv := range stale {
+				failed[gv] = errUnavailable
+			}
+		}
+	}
+	if len(d.Groups) == 0 {
+		return d, errors.New("the server says that it has no resources")
+	}
+	d.keepFailed(known, failed)
+	return d, nil
+}
+
+// getAggregated returns the aggregated discovery document at path and its ETag. The document is nil if the server
+// answers 304 to the given ETag.
+func getAggregated(
+	ctx context.Context, c *rest.RESTClient, path, etag string,
+) (*apidiscoveryv2.APIGroupDiscoveryList, string, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.Get().AbsPath(path).URL().String(), http.NoBody)
+	if err != nil {
+		return nil, "", err
+	}
+	r.Header.Set("Accept", discovery.AcceptV2+",application/json")
+	if etag != "" {
+		r.Header.Set("If-None-Match", etag)
+	}
+	answer, err := c.Client.Do(r)
+	if err != nil {
+		return nil, "", err
+	}
+	defer func() { _ = answer.Body.Close() }()
+	switch {
+	case answer.StatusCode == http.StatusNotModified && etag != "":
+		return nil, etag, nil
+	case answer.StatusCode != http.StatusOK || !strings.Contains(answer.Header.Get("Content-Type"), aggregatedKind):
+		return nil, "", errNotAggregated
+	}
+	data, err := io.ReadAll(io.LimitReader(answer.Body, maxDiscovery))
+	if err != nil {
+		return nil, "", err
+	}
+	if w := codec.JSONWeight(data); w > maxDiscovery {
+		return nil, "", fmt.Errorf("the server's answer to GET %s takes about %d MiB to decode, and may take %d MiB", path,
+			w>>20, maxDiscovery>>20)
+	}
+	var list apidiscoveryv2.APIGroupDiscoveryList
+	if err := json.Unmarshal(data, &list); err != nil {
+		return nil, "", fmt.Errorf("the server's answer to GET %s cannot be read: %w", path, err)
+	}
+	return &list, answer.Header.Get("ETag"), nil
+}
+
+// aggregatedKind occurs in the Content-Type of an aggregated discovery document.
+const aggregatedKind = "as=APIGroupDiscoveryList"
+
+// below returns the groups that the aggregated discovery document at path, /api or /apis, contains.
+func (d *Discovery) below(path string) (all []*restmapper.APIGroupResources) {
+	for _, g := range d.Groups {
+		if pathAbove(g.Group.Name) == path {
+			all = append(all, g)
+		}
+	}
+	return all
+}
+
+// pathAbove returns the path of the aggregated discovery document, /api or /apis, that contains a group.
+func pathAbove(group string) string {
+	if group == "" {
+		return aggregatedPaths[0]
+	}
+	return aggregatedPaths[1]
+}
+
+func pointers(groups []metav1.APIGroup) (all []*metav1.APIGroup) {
+	for i := range groups {
+		all = append(all, &groups[i])
+	}
+	return all
+}
+
+func lists(resources map[schema.GroupVersion]*metav1.APIResourceList) (all []*metav1.APIResourceList) {
+	for _, list := range resources {
+		all = append(all, list)
+	}
+	return all
+}
+
+// Order is the order in which kubectl chooses among resources of the same name: the core group first, then the groups
+// in the server's order, the preferred version of each group before all others. Groups and versions that the server
+// does not list follow. The zero value is the order of an unknown server.
+type Order struct {
+	// group and version hold the positions of groups and group-versions in the server's lists, starting at 1. A missing
+	// entry is not in the lists.
+	group   map[string]int
+	version map[schema.GroupVersion]int
+}
+
+// Order returns the order in which the server lists its groups and versions. A nil Discovery is an unknown server.
+func (d *Discovery) Order() Order {
+	o := Order{group: map[string]int{}, version: map[schema.GroupVersion]int{}}
+	if d == nil {
+		return o
+	}
+	for i, g := range d.Groups {
+		o.group[g.Group.Name] = i + 1
+		versions := append([]metav1.GroupVersionForDiscovery{g.Group.PreferredVersion}, g.Group.Versions...)
+		for j, v := range versions {
+			gv := schema.GroupVersion{Group: g.Group.Name, Version: v.Version}
+			if o.version[gv] == 0 {
+				o.version[gv] = j + 1
+			}
+		}
+	}
+	return o
+}
+
+func (o Order) Groups(a, b string) int {
+	if a == b {
+		return 0
+	}
+	if a == "" || b == "" {
+		return len(a) - len(b)
+	}
+	if o.group[a] != o.group[b] {
+		return ranked(o.group[a], o.group[b])
+	}
+	return cmp.Or(usualRank(a)-usualRank(b), strings.Compare(a, b))
+}
+
+func (o Order) Versions(a, b schema.GroupVersion) int {
+	if o.version[a] != o.version[b] {
+		return ranked(o.version[a], o.version[b])
+	}
+	return -version.CompareKubeAwareVersionStrings(a.Version, b.Version)
+}
+
+func (o Order) Resources(a, b schema.GroupVersionResource) int {
+	return cmp.Or(o.tier(a.GroupVersion())-o.tier(b.GroupVersion()), o.Groups(a.Group, b.Group),
+		o.Versions(a.GroupVersion(), b.GroupVersion()))
+}
+
+// tier returns 0 for core/v1, 1 for preferred versions, 2 for other versions, and 3 for groups that the server does not
+// list.
+func (o Order) tier(gv schema.GroupVersion) int {
+	switch {
+	case gv == schema.GroupVersion{Version: "v1"}:
+		return 0
+	case o.version[gv] == 1:
+		return 1
+	case o.group[gv.Group] > 0:
+		return 2
+	}
+	return 3
+}
+
+// ranked compares two positions in a server's list. Position 0 means not in the list, and follows all others.
+func ranked(a, b int) int {
+	switch {
+	case a == 0:
+		return 1
+	case b == 0:
+		return -1
+	}
+	return a - b
+}
+
+// usualRank returns the usual position of a group in kube-apiserver's order: first Kubernetes' own groups, then groups
+// of CustomResourceDefinitions, then the groups of metrics, which are aggregated.
+func usualRank(group string) int {
+	switch {
+	case !strings.Contains(group, "."):
+		return 0
+	case strings.HasSuffix(group, "metrics.k8s.io"):
+		return 3
+	case strings.Count(group, ".") == 2 && strings.HasSuffix(group, ".k8s.io"):
+		return 1
+	}
+	return 2
 }

@@ -4,11 +4,16 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilversion "k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/apimachinery/pkg/version"
+
+	"github.com/larder-dev/larder/internal/apistatus"
 )
 
 func (s *Server) serveDiscovery(q *request, parts []string) {
@@ -157,4 +162,105 @@ func (s *Server) serveOpenAPI(w http.ResponseWriter, parts []string) {
 		return
 	}
 	writeJSON(w, http.StatusOK, map[string]any{"paths": paths})
+}
+
+// availability has the resources and group-versions that the server does not serve.
+type availability struct {
+	mu      sync.Mutex
+	dropped map[schema.GroupVersionResource]bool // resources that SetServed has stopped; mu guards dropped and away
+	away    map[schema.GroupVersion]bool         // group-versions that SetAvailable has made unavailable
+}
+
+// SetServed starts or stops serving a resource, as when a CustomResourceDefinition stops serving a version. Stopping a
+// resource removes it from discovery, ends its open watches, and answers requests for it with 404.
+func (s *Server) SetServed(gvr schema.GroupVersionResource, served bool) {
+	s.availability.mu.Lock()
+	if s.availability.dropped == nil {
+		s.availability.dropped = map[schema.GroupVersionResource]bool{}
+	}
+	s.availability.dropped[gvr] = !served
+	s.availability.mu.Unlock()
+	if !served {
+		s.BreakWatches(gvr, BreakEOF)
+	}
+}
+
+// SetAvailable makes a group-version available or unavailable, like an aggregated API whose server is down. Discovery
+// still lists an unavailable group-version in its group, but all other requests for it get 503. Its open watches end.
+func (s *Server) SetAvailable(gv schema.GroupVersion, available bool) {
+	s.availability.mu.Lock()
+	if s.availability.away == nil {
+		s.availability.away = map[schema.GroupVersion]bool{}
+	}
+	s.availability.away[gv] = !available
+	s.availability.mu.Unlock()
+	for _, k := range s.resources {
+		if !available && k.GroupVersion() == gv {
+			s.BreakWatches(k.GroupVersionResource, BreakEOF)
+		}
+	}
+}
+
+func (o *availability) serves(gvr schema.GroupVersionResource) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return !o.dropped[gvr]
+}
+
+func (o *availability) available(gv schema.GroupVersion) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return !o.away[gv]
+}
+
+func (s *Server) served() []*kind {
+	return slices.DeleteFunc(slices.Clone(s.resources), func(k *kind) bool { return !s.serves(k.GroupVersionResource) })
+}
+
+func errAway() error {
+	return apistatus.New(http.StatusServiceUnavailable, "service unavailable")
+}
+
+// defaultVersion is the gitVersion in /version unless SetVersion was called.
+const defaultVersion = "v1.36.3+embedded"
+
+type release struct {
+	mu         sync.Mutex
+	gitVersion string // the gitVersion of SetVersion, or empty; mu guards gitVersion
+}
+
+// SetVersion sets the gitVersion in /version, such as "v1.33.4". Watches refuse sendInitialEvents if the feature gate
+// WatchList is off by default in that version. SetVersion has no other effect. A version that cannot be parsed is
+// reported unchanged, and supports sendInitialEvents.
+func (r *release) SetVersion(gitVersion string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.gitVersion = gitVersion
+}
+
+func (r *release) current() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.gitVersion == "" {
+		return defaultVersion
+	}
+	return r.gitVersion
+}
+
+func (r *release) info() version.Info {
+	info := version.Info{GitVersion: r.current(), Platform: "embedded"}
+	if v, err := utilversion.ParseGeneric(info.GitVersion); err == nil {
+		info.Major, info.Minor = strconv.Itoa(int(v.Major())), strconv.Itoa(int(v.Minor()))
+	}
+	return info
+}
+
+// watchList reports whether the version supports sendInitialEvents by default: 1.32 does, 1.33 does not, and from 1.34
+// on all do.
+func (r *release) watchList() bool {
+	v, err := utilversion.ParseGeneric(r.current())
+	if err != nil {
+		return true
+	}
+	return v.AtLeast(utilversion.MajorMinor(1, 34)) || v.Major() == 1 && v.Minor() == 32
 }

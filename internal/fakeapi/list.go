@@ -8,11 +8,20 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"net/url"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/sharding"
 
 	"github.com/larder-dev/larder/internal/apistatus"
 )
@@ -232,4 +241,131 @@ func (q *request) writeProtobufList(w io.Writer, m metav1.ListMeta, items [][]by
 		}
 	}
 	return nil
+}
+
+const (
+	fieldName      = "metadata.name"
+	fieldNamespace = "metadata.namespace"
+	fieldNode      = "spec.nodeName"
+	fieldPhase     = "status.phase"
+)
+
+type listOptions struct {
+	internalversion.ListOptions
+	labels labels.Selector
+	fields fields.Selector
+	shard  sharding.Selector
+	// rv is the requested resourceVersion. It is 0 if none was requested, or "0".
+	rv uint64
+}
+
+// gates are the feature gates of kube-apiserver that change how a server reads list options.
+type gates struct {
+	watchList, sharding bool
+}
+
+// parseListOptions returns the list options in a query. It refuses the same options as kube-apiserver, with the same
+// texts.
+func parseListOptions(query url.Values, k *kind, on gates) (listOptions, error) {
+	o := listOptions{labels: labels.Everything(), fields: fields.Everything()}
+	if err := scheme.ParameterCodec.DecodeParameters(query, metav1.SchemeGroupVersion, &o.ListOptions); err != nil {
+		return o, apierrors.NewBadRequest(err.Error())
+	}
+	if errs := validation.ValidateListOptions(&o.ListOptions, on.watchList); len(errs) > 0 {
+		return o, apierrors.NewInvalid(metav1.SchemeGroupVersion.WithKind("ListOptions").GroupKind(), "", errs)
+	}
+	if o.ResourceVersion != "" {
+		rv, err := strconv.ParseUint(o.ResourceVersion, 10, 63)
+		if err != nil {
+			return o, apierrors.NewBadRequest(fmt.Sprintf("Invalid value: %q for resourceVersion", o.ResourceVersion))
+		}
+		o.rv = rv
+	}
+	if !o.Watch && o.Continue != "" && o.rv != 0 {
+		return o, apierrors.NewBadRequest("specifying resource version is not allowed when using continue")
+	}
+	if o.LabelSelector != nil {
+		o.labels = o.LabelSelector
+	}
+	if o.FieldSelector != nil {
+		o.fields = o.FieldSelector
+	}
+	if err := k.checkFields(o.fields); err != nil {
+		return o, apierrors.NewBadRequest(err.Error())
+	}
+	var err error
+	if o.ShardSelector != "" && on.sharding {
+		o.shard, err = parseShardSelector(o.ShardSelector)
+	}
+	return o, err
+}
+
+func (k *kind) checkFields(selector fields.Selector) error {
+	for _, r := range selector.Requirements() {
+		switch {
+		case r.Field == fieldName:
+		case r.Field == fieldNamespace && k.Namespaced:
+		case k.Kind == "Pod" && (r.Field == fieldNode || r.Field == fieldPhase):
+		default:
+			return fmt.Errorf("field label not supported: %s", r.Field)
+		}
+	}
+	return nil
+}
+
+// selects reports whether an object matches the request's namespace and selectors. A nil object never matches.
+func (q *request) selects(o *object) bool {
+	switch {
+	case o == nil:
+		return false
+	case q.namespace != "" && o.namespace != q.namespace:
+		return false
+	}
+	return q.options.labels.Matches(o.labels) && q.options.fields.Matches(o) && q.options.inShard(o)
+}
+
+func (o listOptions) selectsAll() bool { return o.labels.Empty() && o.fields.Empty() && o.shard == nil }
+
+var shardRange = regexp.MustCompile(
+	`^\s*shardRange\(\s*(object\.metadata\.(?:uid|namespace))\s*,\s*'(0x[0-9a-f]{16})'\s*,\s*` +
+		`'(0x[0-9a-f]{16}|0x10000000000000000)'\s*\)\s*$`)
+
+// parseShardSelector accepts the syntax of kube-apiserver's strict parser. As in kube-apiserver, a syntax error is not
+// a 400 but a 500.
+func parseShardSelector(s string) (sharding.Selector, error) {
+	var ranges []sharding.ShardRangeRequirement
+	for term := range strings.SplitSeq(s, "||") {
+		parts := shardRange.FindStringSubmatch(term)
+		if parts == nil {
+			return nil, fmt.Errorf("invalid shard selector: %q is no shardRange() with hashes of 16 digits", term)
+		}
+		r := sharding.ShardRangeRequirement{Key: parts[1], Start: parts[2], End: parts[3]}
+		if !sharding.HexLess(r.Start, r.End) {
+			return nil, fmt.Errorf("invalid shard selector: shard range start %s must be less than end %s", r.Start, r.End)
+		}
+		if len(ranges) > 0 && r.Key != ranges[0].Key {
+			return nil, fmt.Errorf("invalid shard selector: all shard ranges must use the same field, got %q and %q",
+				ranges[0].Key, r.Key)
+		}
+		ranges = append(ranges, r)
+	}
+	return sharding.NewSelector(ranges...), nil
+}
+
+func (o listOptions) inShard(obj *object) bool {
+	if o.shard == nil {
+		return true
+	}
+	ours, err := o.shard.Matches(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: obj.namespace,
+		UID: obj.uid}})
+	return ours && err == nil
+}
+
+// shardInfo returns the ShardInfo of a list. As in kube-apiserver 1.36, lists of custom resources and of metadata have
+// none.
+func (q *request) shardInfo() *metav1.ShardInfo {
+	if q.options.shard == nil || q.kind.custom() || q.repr.metadata() {
+		return nil
+	}
+	return &metav1.ShardInfo{Selector: q.options.shard.String()}
 }

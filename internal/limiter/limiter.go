@@ -2,11 +2,17 @@ package limiter
 
 import (
 	"context"
+	"errors"
+	"io"
 	"math/rand/v2"
+	"net"
+	"net/http"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 const (
@@ -260,4 +266,57 @@ func (p *slots) grant() {
 	close(p.queue[0].granted)
 	p.queue = p.queue[1:]
 	p.taken++
+}
+
+const (
+	// BackoffBase is the maximum wait before the first new attempt to connect. The maximum doubles with each consecutive
+	// failure, up to BackoffCap.
+	BackoffBase = 800 * time.Millisecond
+	BackoffCap  = 30 * time.Second
+)
+
+// Ceiling returns the maximum wait after a failure that follows the given number of consecutive failures. The actual
+// wait is a random part of the maximum, so that the clients of many processes do not connect at the same time.
+func Ceiling(failures int) time.Duration {
+	if failures >= 6 { // 0.8 s doubled six times exceeds BackoffCap
+		return BackoffCap
+	}
+	return min(BackoffBase<<failures, BackoffCap)
+}
+
+// Unanswered reports whether err means that no API server answered: the connection failed or timed out, or a gateway
+// that reached no server returned 502, 503 or 504.
+func Unanswered(err error) bool {
+	if code, ok := statusOf(err); ok {
+		return code == http.StatusBadGateway || code == http.StatusServiceUnavailable || code == http.StatusGatewayTimeout
+	}
+	var failed net.Error
+	return errors.As(err, &failed) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+}
+
+func Answered(err error) bool {
+	_, ok := statusOf(err)
+	return ok && !Unanswered(err)
+}
+
+func statusOf(err error) (code int32, ok bool) {
+	var s apierrors.APIStatus
+	if !errors.As(err, &s) {
+		return 0, false
+	}
+	return s.Status().Code, true
+}
+
+// Final reports whether err is an API server's rejection that will not change soon, so a retry is useless.
+func Final(err error) bool {
+	code, ok := statusOf(err)
+	if !ok {
+		return false
+	}
+	switch code {
+	case http.StatusBadRequest, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
+		http.StatusNotAcceptable, http.StatusNotImplemented:
+		return true
+	}
+	return false
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"runtime/debug"
 	"strings"
 
 	"github.com/larder-dev/larder/entry"
@@ -112,3 +113,46 @@ func OfSync(err error) bool { return errors.As(err, new(*wireError)) }
 
 func (e *wireError) Error() string { return e.message }
 func (e *wireError) Unwrap() error { return e.is }
+
+// Version returns the version of this program, or else the commit from which the program was built.
+func Version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "(unknown)"
+	}
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		return v
+	}
+	revision, dirty := "", ""
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			revision = s.Value[:min(12, len(s.Value))]
+		case "vcs.modified":
+			if s.Value == "true" {
+				dirty = "+changes"
+			}
+		}
+	}
+	if revision == "" {
+		return "(devel)"
+	}
+	return "devel-" + revision + dirty
+}
+
+// Audited is the result of comparing one stored collection with the objects on the API server.
+type Audited struct {
+	Collection     string `json:"collection"`
+	Resource       string `json:"resource"`
+	Scope          string `json:"scope,omitempty"`
+	Representation string `json:"representation"`
+	// Objects is the number of the collection's objects on the API server.
+	Objects int `json:"objects"`
+	// Differ is the number of stored objects that differed from those on the API server, and Keys has up to ten of their
+	// keys. Listed says that the comparison listed all objects.
+	Differ int      `json:"differ"`
+	Keys   []string `json:"keys"`
+	Listed bool     `json:"listed,omitempty"`
+	// Error is why the comparison was not completed; empty after a complete comparison.
+	Error string `json:"error,omitempty"`
+}

@@ -5,6 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"strconv"
+	"strings"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -251,4 +254,115 @@ func prune(v any) (empty bool) {
 		return len(v) == 0
 	}
 	return false
+}
+
+// pull returns an iterator over records, which are valid until the following call of next. The caller must call stop.
+func pull(
+	ctx context.Context, src snapshot.Source, id entry.Identity,
+) (next func() (r entry.Entry, ok bool, err error), stop func()) {
+	seq := func(yield func(entry.Entry, error) bool) {
+		last, stopped := "", false
+		err := src.Records(ctx, id, func(r entry.Entry) error {
+			if r.Key <= last {
+				return fmt.Errorf("%s: key %q after %q: %w", id, r.Key, last, snapshot.ErrOrder)
+			}
+			last = r.Key
+			if stopped = !yield(r, nil); stopped {
+				return errStop
+			}
+			return nil
+		})
+		if err != nil && !stopped {
+			yield(entry.Entry{}, err)
+		}
+	}
+	step, stop := iter.Pull2(iter.Seq2[entry.Entry, error](seq))
+	return func() (entry.Entry, bool, error) {
+		r, err, ok := step()
+		return r, ok && err == nil, err
+	}, stop
+}
+
+var errStop = errors.New("stop")
+
+// DefaultIgnore returns the paths that Compare ignores if Options.Ignore is nil: fields that change with every write.
+func DefaultIgnore() []string {
+	return []string{"metadata.managedFields", "metadata.resourceVersion", "metadata.generation"}
+}
+
+type paths [][]string
+
+func parsePaths(texts []string) (paths, error) {
+	var out paths
+	for _, text := range texts {
+		p, ok := parsePath(text)
+		if !ok {
+			return nil, fmt.Errorf("path %q: write it as status.phase, metadata.annotations[\"a.b/c\"], "+
+				"or spec.items[*].name", text)
+		}
+		out = append(out, p)
+	}
+	return out, nil
+}
+
+// parsePath parses a path of names separated by dots (metadata.managedFields). A name with dots is in brackets and
+// quotes (metadata.annotations["a.b/c"]). [*] stands for the items of a list, and may be omitted.
+func parsePath(text string) (path []string, ok bool) {
+	if !strings.HasPrefix(text, ".") && !strings.HasPrefix(text, "[") {
+		text = "." + text
+	}
+	for text != "" {
+		if rest, ok := strings.CutPrefix(text, "[*]"); ok {
+			text = rest
+			continue
+		}
+		var name string
+		if rest, ok := strings.CutPrefix(text, "."); ok {
+			name = rest
+			if end := strings.IndexAny(rest, ".["); end >= 0 {
+				name = rest[:end]
+			}
+			if text = rest[len(name):]; strings.ContainsAny(name, `*/"]`) {
+				return nil, false
+			}
+		} else {
+			quoted, err := strconv.QuotedPrefix(strings.TrimPrefix(text, "["))
+			if err != nil {
+				return nil, false
+			}
+			if text, ok = strings.CutPrefix(text, "["+quoted+"]"); !ok {
+				return nil, false
+			}
+			if name, err = strconv.Unquote(quoted); err != nil {
+				return nil, false
+			}
+		}
+		if name == "" {
+			return nil, false
+		}
+		path = append(path, name)
+	}
+	return path, len(path) > 0
+}
+
+func (p paths) remove(object map[string]any) {
+	for _, path := range p {
+		removePath(object, path)
+	}
+}
+
+// removePath removes the field at path from the JSON value v, or from all items if v is a list.
+func removePath(v any, path []string) {
+	switch v := v.(type) {
+	case map[string]any:
+		if len(path) == 1 {
+			delete(v, path[0])
+		} else {
+			removePath(v[path[0]], path[1:])
+		}
+	case []any:
+		for _, item := range v {
+			removePath(item, path)
+		}
+	}
 }

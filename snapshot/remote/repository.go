@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/http"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -333,4 +335,77 @@ func (o Options) verify(ctx context.Context, f *os.File, name string) (bool, err
 		err = errors.New(report.Problems[0])
 	}
 	return err == nil, err
+}
+
+// Keep is a retention policy for a repository: it keeps each snapshot that any of its fields selects.
+type Keep struct {
+	Last int
+	// Hourly, Daily and Weekly are numbers of hours, days and weeks (in UTC) whose newest snapshot is kept. Hours, days
+	// and weeks without a snapshot do not count.
+	Hourly, Daily, Weekly int
+}
+
+func (k Keep) choose(items []Item) []bool {
+	keeps := make([]bool, len(items))
+	for i := range items[:min(max(k.Last, 0), len(items))] {
+		keeps[i] = true
+	}
+	newest(items, keeps, k.Hourly, func(t time.Time) time.Time { return t.Truncate(time.Hour) })
+	newest(items, keeps, k.Daily, func(t time.Time) time.Time { return t.Truncate(24 * time.Hour) })
+	// Weeks begin on Monday, as Truncate counts from the year 1.
+	newest(items, keeps, k.Weekly, func(t time.Time) time.Time { return t.Truncate(7 * 24 * time.Hour) })
+	return keeps
+}
+
+// newest keeps the newest snapshot of each hour, day or week, for as many of these spans. of returns the start of a
+// span.
+func newest(items []Item, keeps []bool, spans int, of func(time.Time) time.Time) {
+	var last time.Time
+	for i, it := range items {
+		if spans <= 0 {
+			return
+		}
+		if span := of(it.Taken); i == 0 || !span.Equal(last) {
+			keeps[i], last = true, span
+			spans--
+		}
+	}
+}
+
+// Handler serves the repository in a directory, and no other files, for GET and HEAD. Its URL is the repository's URL.
+func Handler(dir string) http.Handler { return handler(dir) }
+
+type handler string
+
+func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	name := strings.TrimPrefix(r.URL.Path, "/")
+	if name != latestFile && !isName(name) {
+		http.NotFound(w, r)
+		return
+	}
+	f, err := os.Open(filepath.Join(string(h), name))
+	if errors.Is(err, fs.ErrNotExist) {
+		http.NotFound(w, r)
+		return
+	}
+	if err != nil {
+		http.Error(w, "the snapshot cannot be read", http.StatusInternalServerError)
+		return
+	}
+	defer func() { _ = f.Close() }() // the file was opened for reading, so an error of Close does not matter
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		http.Error(w, "the snapshot cannot be read", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Cache-Control", CacheControl(name)+", private")
+	w.Header().Set("Content-Type", "application/octet-stream")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	http.ServeContent(w, r, "", info.ModTime(), f)
+}
+
+// Directory returns the directory of a repository on the local disk.
+func (r *Repository) Directory() (string, bool) {
+	d, ok := r.at.files.(directory)
+	return string(d), ok
 }

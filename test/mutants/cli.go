@@ -4,26 +4,26 @@ package main
 var cliMutants = []mutant{
 	{
 		name: "cli/error-every-second", breaks: "An error that lasts is written once a minute.",
-		file: "internal/cli/mirror/lines.go",
+		file: "internal/cli/mirror/logs.go",
 		old:  `!ok || now.Sub(at) >= quietFor {`, new: `!ok || now.Sub(at) >= 0 {`,
 		test: "TestLogOfManyCollections",
 	},
 	{
 		name: "cli/line-for-each-forbidden", breaks: "One note has all forbidden resources.",
-		file: "internal/cli/mirror/lines.go",
+		file: "internal/cli/mirror/logs.go",
 		old:  `if !first && last.what != what && !input.Forbidden(c) {`,
 		new:  `if !first && last.what != what || input.Forbidden(c) {`,
 		test: "TestLogOfManyCollections",
 	},
 	{
 		name: "cli/forbidden-noted-again", breaks: "A resource that is forbidden again is not noted again.",
-		file: "internal/cli/mirror/lines.go",
+		file: "internal/cli/mirror/logs.go",
 		old:  `!slices.Contains(p.noted, id) })`, new: `id != "" })`,
 		test: "TestLogOfManyCollections",
 	},
 	{
 		name: "cli/export-with-generated", breaks: "snapshot export leaves out what a new object cannot have.",
-		file: "internal/cli/snapshots/export_objects.go",
+		file: "internal/cli/snapshots/export.go",
 		old: `	leaveOutGenerated(object)
 `,
 		new:  ``,
@@ -110,7 +110,7 @@ var cliMutants = []mutant{
 	},
 	{
 		name: "cli/redaction-is-a-transform", breaks: "A redaction is not noted as a transform.",
-		file: "internal/cli/input/notes.go", dir: "internal/cli/file",
+		file: "internal/cli/input/state.go", dir: "internal/cli/file",
 		old: `		return n.Kind == entry.NoteTransform && redacted
 `,
 		new: `		return n.Kind == entry.NoteTransform && redacted && false
@@ -141,7 +141,7 @@ var cliMutants = []mutant{
 	{
 		name:   "get/field-that-is-false",
 		breaks: "A field that is false selects objects that lack it.",
-		file:   "internal/discovery/fields.go",
+		file:   "internal/discovery/resource.go",
 		old:    `one.Value, not = "true", !not`,
 		new:    `one.Value = "true"`,
 		test:   "TestStoredSelector",
@@ -149,7 +149,7 @@ var cliMutants = []mutant{
 	{
 		name:   "cli/token-not-renewed",
 		breaks: "A token that the server refuses is read again from the kubeconfig.",
-		file:   "internal/cli/cluster/token.go",
+		file:   "internal/cli/cluster/transports.go",
 		old: `		t.refused(token)
 `,
 		new:  ``,
@@ -158,7 +158,7 @@ var cliMutants = []mutant{
 	{
 		name:   "cli/token-of-another-server",
 		breaks: "A token that the kubeconfig has for another server is not sent.",
-		file:   "internal/cli/cluster/token.go",
+		file:   "internal/cli/cluster/transports.go",
 		old:    `err == nil && config.Host == r.host &&`,
 		new:    `err == nil &&`,
 		test:   "TestTokenIsRenewed",
@@ -166,7 +166,7 @@ var cliMutants = []mutant{
 	{
 		name:   "cli/token-of-another-context",
 		breaks: "A sync keeps the context that was the current one when it began.",
-		file:   "internal/cli/cluster/token.go",
+		file:   "internal/cli/cluster/transports.go",
 		old:    `NewNonInteractiveClientConfig(*raw, currentContext,`,
 		new:    `NewNonInteractiveClientConfig(*raw, "",`,
 		test:   "TestTokenIsRenewed",

@@ -69,7 +69,7 @@ var connectionMutants = []mutant{
 	{
 		name:   "cli/definition-read-again",
 		breaks: "A restart does not read the definitions of custom resources again.",
-		file:   "internal/cli/mirror/definition.go",
+		file:   "internal/cli/mirror/learner.go",
 		old:    "		stored, lists = info.Resource.Definition, 0\n",
 		new:    "		stored = info.Resource.Definition\n",
 		test:   "TestDefinitionIsReadOnce",

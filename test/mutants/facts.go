@@ -24,7 +24,7 @@ var factsMutants = []mutant{
 	},
 	{
 		name: "snapshot/unverified-documents", breaks: "A document that is not what was written is damage.",
-		file: "snapshot/document.go",
+		file: "snapshot/source.go",
 		old:  `string(digest[:]) != d.digest {`, new: `string(digest[:]) != d.digest && false {`,
 		test: "TestEveryByteFlipped",
 	},

@@ -14,7 +14,7 @@ var namesMutants = []mutant{
 	{
 		name:   "names/not-as-mirrored",
 		breaks: "A name used by an earlier sync keeps its resource while no other resource of that name is stored.",
-		file:   "internal/source/meaning.go",
+		file:   "internal/source/resource.go",
 		old:    "		func(r Resource) bool { return slices.Contains(r.RequestedAs, name) },\n",
 		new:    "",
 		dir:    "internal/cli/input",
@@ -59,7 +59,7 @@ var namesMutants = []mutant{
 	{
 		name:   "names/defined-once",
 		breaks: "The definition of a custom resource is read again after each list.",
-		file:   "internal/cli/mirror/definition.go",
+		file:   "internal/cli/mirror/learner.go",
 		old:    "now != lists {",
 		new:    "lists < 0 {",
 		test:   "TestRedefined",
@@ -68,7 +68,7 @@ var namesMutants = []mutant{
 	{
 		name:   "names/drops-what-was-not-named",
 		breaks: "A sync drops resources that were named before and are not now, but no resources of a category or of --all.",
-		file:   "internal/cli/mirror/drop.go",
+		file:   "internal/cli/mirror/follow.go",
 		old:    "len(info.Resource.RequestedAs) > 0 && !covered",
 		new:    "!covered",
 		test:   "TestSyncDropsUnnamed",
@@ -77,7 +77,7 @@ var namesMutants = []mutant{
 	{
 		name:   "names/drops-none",
 		breaks: "A sync drops resources that its arguments named before and do not name now.",
-		file:   "internal/cli/mirror/drop.go",
+		file:   "internal/cli/mirror/follow.go",
 		old:    "len(info.Resource.RequestedAs) > 0 && !covered",
 		new:    "false && !covered",
 		test:   "TestSyncKeepsNamed",
@@ -86,7 +86,7 @@ var namesMutants = []mutant{
 	{
 		name:   "names/kept-unnamed",
 		breaks: "--keep-unnamed keeps resources that are not mirrored any more.",
-		file:   "internal/cli/mirror/drop.go",
+		file:   "internal/cli/mirror/follow.go",
 		old:    "f.drop.keep || f.offers == nil",
 		new:    "f.offers == nil",
 		test:   "TestSyncDropsUnnamed",
@@ -104,7 +104,7 @@ var namesMutants = []mutant{
 	{
 		name:   "names/version-is-another",
 		breaks: "A version that the server has replaced is not dropped, by a sync of everything either.",
-		file:   "internal/cli/mirror/drop.go",
+		file:   "internal/cli/mirror/follow.go",
 		old:    "		if !f.offers.Lacks(of) {\n",
 		new:    "		if !f.offers.Lacks(of) && !f.offers.Discovery.Retired(info.Identity.GroupVersionResource) {\n",
 		test:   "TestSyncDropsMissingResources",
@@ -131,7 +131,7 @@ var namesMutants = []mutant{
 	{
 		name:   "names/missing-at-once",
 		breaks: "A sync of everything drops a resource only after the server has lacked it for 24 hours.",
-		file:   "internal/cli/mirror/drop.go",
+		file:   "internal/cli/mirror/follow.go",
 		old:    "= 24 * time.Hour, time.Hour",
 		new:    "= 12 * time.Hour, time.Hour",
 		test:   "TestSyncDropsMissingResources",
@@ -140,7 +140,7 @@ var namesMutants = []mutant{
 	{
 		name:   "names/missing-anew",
 		breaks: "How long the server has lacked a resource is kept over a restart.",
-		file:   "internal/cli/mirror/drop.go",
+		file:   "internal/cli/mirror/follow.go",
 		old:    "err = m.store.PutDocument(ctx, lackedDocument, data)",
 		new:    "_ = data",
 		test:   "TestSyncDropsMissingResources",

@@ -61,7 +61,7 @@ var powerLossMutants = []mutant{
 	{
 		name:   "powerloss/snapshot-no-sync",
 		breaks: "A snapshot file is whole after a power loss.",
-		file:   "internal/base/wholefile.go",
+		file:   "internal/base/file.go",
 		old: `		err = f.Sync()
 `,
 		new: `		err = nil
@@ -71,7 +71,7 @@ var powerLossMutants = []mutant{
 	{
 		name:   "powerloss/snapshot-no-name-sync",
 		breaks: "A snapshot file that was saved survives a power loss.",
-		file:   "internal/base/wholefile.go",
+		file:   "internal/base/file.go",
 		old:    `	if err := SyncDir(filepath.Dir(target)); err != nil {`,
 		new:    `	if err := error(nil); err != nil {`,
 		test:   "TestPowerLoss", dir: powerLossDir,

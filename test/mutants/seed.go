@@ -62,7 +62,7 @@ var seedMutants = []mutant{
 	{
 		name:   "seed/of-something-else",
 		breaks: "A signature of another snapshot is refused.",
-		file:   "snapshot/sign.go",
+		file:   "snapshot/open.go",
 		old:    "return minisign.Verify(k, said, text) }) {",
 		new:    "return minisign.Verify(k, said, text) || k.ID() == s.KeyID }) {",
 		test:   "TestSigned",
@@ -70,7 +70,7 @@ var seedMutants = []mutant{
 	{
 		name:   "seed/unsigned",
 		breaks: "An unsigned snapshot is refused if a signature is required.",
-		file:   "snapshot/sign.go",
+		file:   "snapshot/open.go",
 		old:    "	case len(text) == 0:\n		return ErrUnsigned",
 		new:    "	case len(text) == 0:\n		return nil",
 		test:   "TestSigned",
@@ -94,7 +94,7 @@ var seedMutants = []mutant{
 	{
 		name:   "seed/any-file",
 		breaks: "Files beside snapshots are not served.",
-		file:   "snapshot/remote/handler.go",
+		file:   "snapshot/remote/repository.go",
 		old:    "name != latestFile && !isName(name)",
 		new:    "name == \"\"",
 		test:   "TestSnapshots",

@@ -45,7 +45,7 @@ var serveMutants = []mutant{
 	{
 		name:   "page/code-of-an-error",
 		breaks: "An error of the Kubernetes API is answered with its code.",
-		file:   "serve/page/data.go",
+		file:   "serve/page/handler.go",
 		old:    "code = int(status.Status().Code)",
 		new:    "_ = status",
 		test:   "TestData",
@@ -133,7 +133,7 @@ var serveMutants = []mutant{
 	{
 		name:   "serve/forwarded-for-all",
 		breaks: "A user without the right to forward does not find forwarded resources in discovery.",
-		file:   "serve/nonresource.go",
+		file:   "serve/handler.go",
 		old:    "case f == nil || !f.takes(r):",
 		new:    "case f == nil:",
 		test:   "TestForwardsUnmirrored",
@@ -281,7 +281,7 @@ var serveMutants = []mutant{
 	{
 		name:   "serve/deprecated-before-its-time",
 		breaks: "A version is deprecated by the release of the server that is mirrored.",
-		file:   "serve/deprecation.go",
+		file:   "serve/catalog.go",
 		old:    "release == nil || release.LessThan(d.since)",
 		new:    "release == nil",
 		test:   "TestDeprecated",
@@ -395,7 +395,7 @@ var serveMutants = []mutant{
 	{
 		name:   "serve/overwritten-is-internal",
 		breaks: "After a file was copied over the open one, requests get 503 with the cause.",
-		file:   "serve/status.go",
+		file:   "serve/response.go",
 		old:    `	if errors.Is(err, store.ErrOverwritten) {`,
 		new:    `	if errors.Is(err, store.ErrReplaced) {`,
 		test:   "TestServeAnOverwrittenFile",

@@ -4,7 +4,7 @@ var serveAccessMutants = []mutant{
 	{
 		name:   "access/anonymous",
 		breaks: "The user system:anonymous is not authenticated, whatever authenticator returns it.",
-		file:   "serve/access/attributes.go",
+		file:   "serve/access/access.go",
 		old:    `u.Username == "" || u.Username == userAnonymous ||`,
 		new:    `u.Username == "" ||`,
 		test:   "TestHandlerRejectsUnauthenticated",
@@ -30,7 +30,7 @@ var serveAccessMutants = []mutant{
 	{
 		name:   "access/rights-after-a-no",
 		breaks: "Offline rights count only if the API server cannot be reached.",
-		file:   "serve/access/union.go",
+		file:   "serve/access/access.go",
 		old: `	if !errors.Is(err, ErrUnreachable) {
 		return d, err
 	}
@@ -74,7 +74,7 @@ var serveAccessMutants = []mutant{
 	{
 		name:   "access/hmac",
 		breaks: "The cluster's public key is not taken for the secret of an HMAC.",
-		file:   "serve/access/issuer.go",
+		file:   "serve/access/service_accounts.go",
 		old:    `[]jose.SignatureAlgorithm{jose.RS256,`,
 		new:    `[]jose.SignatureAlgorithm{jose.HS256, jose.RS256,`,
 		test:   "TestServiceAccountsIgnoreOtherTokens",
@@ -82,7 +82,7 @@ var serveAccessMutants = []mutant{
 	{
 		name:   "access/secrets-by-a-star",
 		breaks: "\"*\" does not have Secrets.",
-		file:   "serve/access/everything.go",
+		file:   "serve/access/access.go",
 		old: `if r == secrets || withheld == nil {
 		return r == secrets, nil
 	}`,
@@ -94,7 +94,7 @@ var serveAccessMutants = []mutant{
 	{
 		name:   "access/namesake",
 		breaks: "Whom another authenticator calls by the name of Larder's own user does not have that user's rights.",
-		file:   "serve/access/everything.go",
+		file:   "serve/access/access.go",
 		old:    `u.Username == e.User.Username && u.UID == e.User.UID`,
 		new:    `u.Username == e.User.Username`,
 		test:   "TestEverythingIsForOneUser",
@@ -156,7 +156,7 @@ var serveAccessMutants = []mutant{
 	{
 		name:   "access/files-of-others",
 		breaks: "A kubeconfig that another user has placed in a directory of everybody is refused.",
-		file:   "internal/base/owner.go",
+		file:   "internal/base/file.go",
 		old:    "in.Mode().Perm()&0o022 == 0",
 		new:    "in.Mode().Perm()&0o022 != 0",
 		test:   "TestKubeconfigOfAnotherUser",
@@ -165,7 +165,7 @@ var serveAccessMutants = []mutant{
 	{
 		name:   "access/socket-of-others",
 		breaks: "The process behind a socket is trusted only if its user is root, the caller or the store's owner.",
-		file:   "internal/source/address.go",
+		file:   "internal/source/server.go",
 		old:    "!known || of != uid {",
 		new:    "!known || of == -1 {",
 		test:   "TestSocketOfAnotherUser",
@@ -196,7 +196,7 @@ var serveAccessMutants = []mutant{
 	{
 		name:   "access/network-of-many-addresses",
 		breaks: "The refused tokens of an IPv6 network are counted together.",
-		file:   "serve/access/unknown_tokens.go",
+		file:   "serve/access/limits.go",
 		old:    "return connlimit.Client(at.Addr())",
 		new:    "_ = connlimit.Client\n\treturn at.Addr()",
 		test:   "TestTokensOfANetwork",

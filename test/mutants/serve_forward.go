@@ -4,7 +4,7 @@ var serveForwardMutants = []mutant{
 	{
 		name:   "serve/reads-do-not-wait",
 		breaks: "A read waits for the forwarded write before it.",
-		file:   "serve/writes.go",
+		file:   "serve/forward.go",
 		old:    "awaitRV(ctx, q.collection, q.reader, w.rv) == nil",
 		new:    "awaitRV(ctx, q.collection, q.reader, 0) == nil",
 		test:   "TestReadsOwnWrites",
@@ -12,7 +12,7 @@ var serveForwardMutants = []mutant{
 	{
 		name:   "serve/reads-wait-only",
 		breaks: "A read is forwarded if the mirror does not get the write.",
-		file:   "serve/writes.go",
+		file:   "serve/forward.go",
 		old:    "return true, context.Cause(q.ctx)",
 		new:    "return false, context.Cause(q.ctx)",
 		test:   "TestReadsOwnWrites",
@@ -20,7 +20,7 @@ var serveForwardMutants = []mutant{
 	{
 		name:   "serve/write-in-another-collection",
 		breaks: "A collection that has a write says nothing of the resource's other collections.",
-		file:   "serve/writes.go",
+		file:   "serve/forward.go",
 		old:    "return false, nil // keep the entry",
 		new:    "q.writes.forget(by); return false, nil // keep the entry",
 		test:   "TestReadsOwnWritesOfTwoNamespaces",
@@ -28,7 +28,7 @@ var serveForwardMutants = []mutant{
 	{
 		name:   "serve/version-of-a-deletion",
 		breaks: "The resourceVersion in the answer to a deletion is not that of the deletion.",
-		file:   "serve/forward_write.go",
+		file:   "serve/forward.go",
 		old:    "if q.r.Method != http.MethodDelete {",
 		new:    "if q.r.Method != \"\" {",
 		test:   "TestAnswersToWrites",
@@ -36,7 +36,7 @@ var serveForwardMutants = []mutant{
 	{
 		name:   "serve/version-of-the-last-finalizer",
 		breaks: "The removal of the last finalizer is answered with the object of before.",
-		file:   "serve/forward_write.go",
+		file:   "serve/forward.go",
 		old:    "m.DeletionTimestamp != nil && len(m.Finalizers) == 0",
 		new:    "m.DeletionTimestamp != nil && len(m.Finalizers) > 100",
 		test:   "TestAnswersToWrites",
@@ -44,7 +44,7 @@ var serveForwardMutants = []mutant{
 	{
 		name:   "serve/writes-outlast-the-api-server",
 		breaks: "While the API server is away, reads after a write are answered.",
-		file:   "serve/forward_write.go",
+		file:   "serve/forward.go",
 		old:    "err = local()",
 		new:    "err = errUnreached",
 		test:   "TestOtherReadsDoNotWait",
@@ -52,7 +52,7 @@ var serveForwardMutants = []mutant{
 	{
 		name:   "serve/all-users-wait",
 		breaks: "Only the user of a write waits for it.",
-		file:   "serve/writes.go",
+		file:   "serve/forward.go",
 		old:    "return writer{user, r}",
 		new:    "return writer{\"\", r}",
 		test:   "TestOtherReadsDoNotWait",
@@ -60,7 +60,7 @@ var serveForwardMutants = []mutant{
 	{
 		name:   "serve/any-state-waits",
 		breaks: "A list with a resourceVersion does not wait for a write.",
-		file:   "serve/writes.go",
+		file:   "serve/forward.go",
 		old:    `q.r.URL.Query().Get("resourceVersion") == "" && q`,
 		new:    `q`,
 		test:   "TestOtherReadsDoNotWait",
@@ -84,7 +84,7 @@ var serveForwardMutants = []mutant{
 	{
 		name:   "serve/not-stored-is-404",
 		breaks: "Discovery and schemas that are not stored come from the API server.",
-		file:   "serve/nonresource.go",
+		file:   "serve/handler.go",
 		old:    `case known.forwarded.Complete(r.URL.Path):`,
 		new:    `case known.forwarded != nil:`,
 		test:   "TestForwardsDiscovery",

@@ -68,7 +68,7 @@ var serveHostileMutants = []mutant{
 	{
 		name:   "owner/own-directory-in-tmp",
 		breaks: "Another user's directory within a shared one is not trusted, nor are its files.",
-		file:   "internal/base/owner.go",
+		file:   "internal/base/file.go",
 		old:    `		path = above`,
 		new:    `		return nil`,
 		test:   "TestCheckOwner",
@@ -116,7 +116,7 @@ var serveHostileMutants = []mutant{
 	{
 		name:   "access/no-bound-a-minute",
 		breaks: "A few unknown tokens of an address are refused a minute, and no more are reviewed.",
-		file:   "serve/access/unknown_tokens.go",
+		file:   "serve/access/limits.go",
 		old:    `if count.Add(1) > int64(s.perMinute) {`,
 		new:    `if count.Add(1) < 0 {`,
 		test:   "TestRandomTokens",
@@ -124,7 +124,7 @@ var serveHostileMutants = []mutant{
 	{
 		name:   "access/accepted-is-forgotten",
 		breaks: "A token that the API server has accepted is known for an hour, not for the seconds of its answer.",
-		file:   "serve/access/unknown_tokens.go",
+		file:   "serve/access/limits.go",
 		old:    `s.known.Add(k, true, acceptedLasts)`,
 		new:    `s.known.Add(k, true, yesLasts)`,
 		test:   "TestRandomTokens",
@@ -172,7 +172,7 @@ var serveHostileMutants = []mutant{
 	{
 		name:   "serve/watch-copies-large-frames",
 		breaks: "A watch does not copy large frames, and holds few small ones.",
-		file:   "serve/watch_write.go",
+		file:   "serve/frames.go",
 		old:    `		if small.Len() > 0 && small.Len()+len(frame) > joinedBytes {`,
 		new:    `		if small.Len() > 0 && small.Len()+len(frame) > 64<<20 {`,
 		test:   "TestSlowWatchesMemory",
@@ -180,7 +180,7 @@ var serveHostileMutants = []mutant{
 	{
 		name:   "serve/watch-takes-no-memory",
 		breaks: "A watch takes memory for large frames while its client does not read.",
-		file:   "serve/watch_write.go",
+		file:   "serve/frames.go",
 		old:    `	if w.initial || w.size <= unbudgetedBytes {`,
 		new:    `	if w.initial || w.size >= unbudgetedBytes {`,
 		test:   "TestSlowWatchesMemory",
@@ -212,7 +212,7 @@ var serveHostileMutants = []mutant{
 	{
 		name:   "serve/schema-is-free",
 		breaks: "A schema takes memory of the budget before it is decompressed.",
-		file:   "serve/nonresource.go",
+		file:   "serve/handler.go",
 		old:    `documentMemory+int64(bytes)`,
 		new:    `documentMemory`,
 		test:   "TestDecodingTakesMemory",

@@ -12,7 +12,7 @@ var serveSocketMutants = []mutant{
 	{
 		name:   "serve/socket-length",
 		breaks: "A message in protobuf does not begin with its length.",
-		file:   "serve/socket.go",
+		file:   "serve/frames.go",
 		old:    "return frame.data[binary.Size(uint32(0)):], websocket.BinaryFrame, nil",
 		new:    "return frame.data[binary.Size(uint32(0)) * 0:], websocket.BinaryFrame, nil",
 		test:   "TestWatchOverWebsocket",
@@ -20,7 +20,7 @@ var serveSocketMutants = []mutant{
 	{
 		name:   "serve/socket-of-another-origin",
 		breaks: "A page of another origin needs a token.",
-		file:   "serve/socket.go",
+		file:   "serve/frames.go",
 		old:    "return errOtherOrigin",
 		new:    "return nil",
 		test:   "TestWebsocketOrigin",
@@ -28,7 +28,7 @@ var serveSocketMutants = []mutant{
 	{
 		name:   "serve/socket-receives",
 		breaks: "A client that sends without end over a websocket is cut off.",
-		file:   "serve/socket.go",
+		file:   "serve/frames.go",
 		old:    "const socketReceives = 1 << 20",
 		new:    "const socketReceives = 1 << 40",
 		test:   "TestWebsocketClientSends",
@@ -36,7 +36,7 @@ var serveSocketMutants = []mutant{
 	{
 		name:   "serve/socket-without-client",
 		breaks: "A watch over a websocket ends with its client.",
-		file:   "serve/socket.go",
+		file:   "serve/frames.go",
 		old:    "cancel(errGone)",
 		new:    "_ = errGone",
 		test:   "TestWebsocketEnds",
@@ -44,7 +44,7 @@ var serveSocketMutants = []mutant{
 	{
 		name:   "access/socket-token-alone",
 		breaks: "A token in the subprotocols needs another subprotocol beside it.",
-		file:   "serve/access/socket.go",
+		file:   "serve/access/authenticators.go",
 		old:    "return errSocketProtocols",
 		new:    "_ = errSocketProtocols",
 		test:   "TestSocketToken",

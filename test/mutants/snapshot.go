@@ -12,7 +12,7 @@ var snapshotMutants = []mutant{
 	{
 		name:   "snapshot/block-count-not-verified",
 		breaks: "A block has the records that the index names.",
-		file:   "snapshot/internal/layout/record.go",
+		file:   "snapshot/internal/layout/layout.go",
 		old: `	if n != b.Count || last != b.Last {
 `,
 		new: `	if last != b.Last {
@@ -32,7 +32,7 @@ var snapshotMutants = []mutant{
 	{
 		name:   "snapshot/index-of-other-blocks",
 		breaks: "An index names the blocks that are before it, and all of them.",
-		file:   "snapshot/internal/layout/index.go",
+		file:   "snapshot/internal/layout/layout.go",
 		old: `	if begin != end {
 `,
 		new: `	if begin > end {
@@ -52,7 +52,7 @@ var snapshotMutants = []mutant{
 	{
 		name:   "snapshot/cluster-of-two",
 		breaks: "A snapshot of two clusters names no single cluster.",
-		file:   "snapshot/save_write.go",
+		file:   "snapshot/save.go",
 		old: `		case id != "":
 			return ""
 `,
@@ -72,7 +72,7 @@ var snapshotMutants = []mutant{
 	{
 		name:   "snapshot/order-not-verified",
 		breaks: "A reader returns keys in order, or an error.",
-		file:   "snapshot/internal/layout/record.go",
+		file:   "snapshot/internal/layout/layout.go",
 		old: `		case r.Key <= last:
 			return "its keys are not in order"
 `,
@@ -82,7 +82,7 @@ var snapshotMutants = []mutant{
 	{
 		name:   "snapshot/secrets-in-plain-text",
 		breaks: "Secrets are in no snapshot in plain text unless that is asked for.",
-		file:   "snapshot/save_write.go",
+		file:   "snapshot/save.go",
 		old: `	if why := c.Confidential(); why != "" {
 `,
 		new: `	if why := c.Confidential(); why == "?" {
@@ -144,7 +144,7 @@ var snapshotMutants = []mutant{
 	{
 		name:   "snapshot/replaces-a-store",
 		breaks: "A save does not replace a store.",
-		file:   "snapshot/save_target.go",
+		file:   "snapshot/save.go",
 		old: `	if err == nil && !is {
 `,
 		new: `	if err == nil && !is && path == "" {
@@ -154,7 +154,7 @@ var snapshotMutants = []mutant{
 	{
 		name:   "snapshot/spool-in-plain-text",
 		breaks: "The spool file of a stream is encrypted.",
-		file:   "snapshot/spool.go",
+		file:   "snapshot/save.go",
 		old: `	if s.sealed, err = age.Encrypt(f, key.Recipient()); err != nil {
 `,
 		new: `	s.sealed = struct {

@@ -275,7 +275,7 @@ var storeDiskMutants = []mutant{
 	{
 		name:   "store/overflow-pages-not-verified",
 		breaks: "A leaf has no more overflow pages than its elements take: bbolt would free pages of others with it.",
-		file:   "internal/boltcheck/element.go",
+		file:   "internal/boltcheck/walk.go",
 		old: `	if most := uint64(end) / uint64(pageSize); p.overflow > most {
 `,
 		new: `	if most := uint64(end) / uint64(pageSize); p.overflow > most+4 {

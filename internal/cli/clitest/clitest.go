@@ -3,15 +3,19 @@ package clitest
 
 import (
 	"bytes"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/cli/input"
+	"github.com/larder-dev/larder/internal/fakeapi"
 	"github.com/larder-dev/larder/internal/source"
 )
 
@@ -74,3 +78,140 @@ var (
 	NewEvents   = Resource("events.k8s.io", "v1", "events", "Event", "ev")
 	Widgets     = Resource("example.com", "v1beta1", "widgets", "Widget", "wd", "po")
 )
+
+func StartServer(t *testing.T) *fakeapi.Server {
+	t.Helper()
+	server := fakeapi.New(fakeapi.Options{})
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Stop)
+	return server
+}
+
+func CreatePod(
+	t *testing.T, server *fakeapi.Server, namespace, name string, labels map[string]string,
+) *unstructured.Unstructured {
+	t.Helper()
+	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod", "spec": map[string]any{}}}
+	u.SetNamespace(namespace)
+	u.SetName(name)
+	u.SetLabels(labels)
+	created, err := server.Create(Pods.GroupVersionResource, u)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return created
+}
+
+func PodsOf(namespace, labels, fields string) entry.Identity {
+	return entry.Identity{
+		GroupVersionResource: Pods.GroupVersionResource, Namespace: namespace, LabelSelector: labels, FieldSelector: fields,
+		Representation: entry.Unstructured,
+	}
+}
+
+var Definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1",
+	Resource: "customresourcedefinitions"}
+
+// StartWithWidgets starts a fake API server that serves the custom resource widgets and CustomResourceDefinitions.
+func StartWithWidgets(t *testing.T) *fakeapi.Server {
+	t.Helper()
+	server := fakeapi.New(fakeapi.Options{Resources: []fakeapi.Resource{
+		{GroupVersionResource: Widgets.GroupVersionResource, Kind: "Widget", Singular: "widget", ShortNames: []string{"wd"},
+			Namespaced: true},
+		{GroupVersionResource: Definitions, Kind: "CustomResourceDefinition", Singular: "customresourcedefinition"},
+	}})
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Stop)
+	return server
+}
+
+func WidgetDefinition() *unstructured.Unstructured {
+	column := func(name, path string) map[string]any {
+		return map[string]any{"name": name, "type": "string", "jsonPath": path, "priority": int64(1),
+			"description": "left out"}
+	}
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+		"metadata": map[string]any{"name": "widgets.example.com"},
+		"spec": map[string]any{
+			"scope": "Namespaced",
+			"names": map[string]any{"kind": "Widget", "singular": "widget", "plural": "widgets", "shortNames": []any{"wd"},
+				"categories": []any{"all"}},
+			"versions": []any{
+				map[string]any{"name": "v1alpha1", "additionalPrinterColumns": []any{column("Old", ".old")}},
+				map[string]any{"name": "v1beta1", "additionalPrinterColumns": []any{column("Size", ".spec.size")}},
+			},
+		},
+	}}
+}
+
+var (
+	message     = regexp.MustCompile(`^(error|hint|note): `)
+	commandLine = regexp.MustCompile(
+		`(?:^|[ (":])(larder( snapshot)? [a-z][a-z-]*|kubectl|age-keygen|minisign|kill|rm|mv|systemd-run)\b`)
+	// flagOf captures a command-line flag in a text.
+	flagOf    = regexp.MustCompile(`(?:^|[ ("])(--[a-z][a-z-]*[a-z]|-[a-zA-Z])(?:[^a-zA-Z0-9%-]|$)`)
+	clauseEnd = regexp.MustCompile(`;|\. |, or `)
+)
+
+// UnknownFlags returns the flags in messages on standard error that do not exist. A flag within a command line must
+// belong to the command of that line, any other flag to cmd.
+func UnknownFlags(cmd *cobra.Command, said string) (flags []string) {
+	for line := range strings.Lines(said) {
+		if message.MatchString(line) && !strings.Contains(line, "unknown flag") &&
+			!strings.Contains(line, "unknown shorthand") {
+			flags = append(flags, UnknownFlagsIn(line, func(of *cobra.Command, flag string) bool {
+				if of == nil {
+					of = cmd
+				}
+				return Has(of, flag)
+			}, cmd.Root())...)
+		}
+	}
+	return flags
+}
+
+// UnknownFlagsIn returns the flags in text for which has returns false. has receives the command of the command line
+// that contains the flag, or nil if the flag is outside a command line. Flags of other programs are skipped.
+func UnknownFlagsIn(text string, has func(of *cobra.Command, flag string) bool, root *cobra.Command) (flags []string) {
+	for _, clause := range clauseEnd.Split(text, -1) {
+		for _, at := range flagOf.FindAllStringSubmatchIndex(clause, -1) {
+			of, ours := commandOf(root, clause[:at[2]])
+			if flag := clause[at[2]:at[3]]; ours && !has(of, flag) {
+				flags = append(flags, flag)
+			}
+		}
+	}
+	return flags
+}
+
+// commandOf returns the larder command of the last command line in text, if any. ours is false if the last command line
+// is of another program.
+func commandOf(root *cobra.Command, text string) (of *cobra.Command, ours bool) {
+	all := commandLine.FindAllString(text, -1)
+	if len(all) == 0 {
+		return nil, true
+	}
+	words := strings.Fields(strings.TrimLeft(all[len(all)-1], `(":`))
+	if words[0] != "larder" {
+		return nil, false
+	}
+	found, _, err := root.Find(words[1:])
+	if err != nil || found == root {
+		return nil, true // the word after larder is no command, but the program is larder
+	}
+	return found, true
+}
+
+func Has(cmd *cobra.Command, flag string) bool {
+	cmd.InitDefaultHelpFlag()
+	cmd.InitDefaultVersionFlag()
+	if name, ok := strings.CutPrefix(flag, "--"); ok {
+		return cmd.Flag(name) != nil
+	}
+	return cmd.Flags().ShorthandLookup(flag[1:]) != nil
+}

@@ -3,9 +3,14 @@ package command
 import (
 	"fmt"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/larder-dev/larder/internal/config"
 )
 
 // NeedArgs returns a cobra check that a command has at least least and at most most arguments; a negative most is no
@@ -86,4 +91,81 @@ var MaxOneFile = NeedArgs(0, 1, "one file at most")
 func Required(flag string) error {
 	err := fmt.Errorf("--%s FILE is required", flag)
 	return Usage(WithHint(err, "or set the environment variable %s", StoreVariable))
+}
+
+// SizeValue is a flag value in bytes, in the syntax of maxSize in the configuration file, such as 512Mi; 0 is no limit.
+type SizeValue int64
+
+func (v *SizeValue) Set(s string) error {
+	n, err := config.Size(s)
+	*v = SizeValue(n)
+	return err
+}
+
+func (v *SizeValue) String() string {
+	if *v == 0 {
+		return ""
+	}
+	return strconv.FormatInt(int64(*v), 10)
+}
+
+func (v *SizeValue) Type() string { return "size" }
+
+// AgeValue is a flag value in the syntax of retention.changes in the configuration file, such as 7d or 36h. "0" and
+// "never" are 0.
+type AgeValue time.Duration
+
+func (v *AgeValue) Set(s string) error {
+	if s == "0" {
+		*v = 0
+		return nil
+	}
+	d, err := config.Age(s)
+	*v = AgeValue(max(0, d))
+	return err
+}
+
+func (v *AgeValue) String() string {
+	if *v == 0 {
+		return ""
+	}
+	return Span(time.Duration(*v))
+}
+
+func (v *AgeValue) Type() string { return "duration" }
+
+// Span formats a duration in the short form that AgeValue parses: 7d, 24h, 1h30m.
+func Span(d time.Duration) string {
+	const day = 24 * time.Hour
+	if d >= 2*day && d%day == 0 {
+		return strconv.Itoa(int(d/day)) + "d"
+	}
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+type Completer = func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective)
+
+// CompleteFlag sets the completer of a flag's value. It panics if the flag does not exist.
+func CompleteFlag(cmd *cobra.Command, flag string, f Completer) {
+	if err := cmd.RegisterFlagCompletionFunc(flag, f); err != nil {
+		panic(err)
+	}
+}
+
+func WithPrefix(all []string, typed string) []cobra.Completion {
+	return slices.DeleteFunc(slices.Clone(all), func(s string) bool { return !strings.HasPrefix(s, typed) })
+}
+
+func CompleteFile(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return nil, cobra.ShellCompDirectiveDefault
 }

@@ -1,14 +1,24 @@
 package command
 
 import (
+	"bufio"
+	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
+	"slices"
 	"time"
+	"unicode/utf8"
 
 	"github.com/go-logr/logr"
+	"sigs.k8s.io/yaml"
+	"sigs.k8s.io/yaml/kyaml"
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/cli/terminal"
+	"github.com/larder-dev/larder/internal/columns"
 	"github.com/larder-dev/larder/internal/progress"
 	"github.com/larder-dev/larder/snapshot"
 )
@@ -90,4 +100,147 @@ func (c *countedSource) Records(ctx context.Context, id entry.Identity, fn func(
 		c.bar.Add(1)
 		return fn(r)
 	})
+}
+
+func Counted(n int, noun string) string { return CountedAs(n, noun, noun+"s") }
+
+// CountedAs returns n followed by a noun: one if n is 1, and more otherwise.
+func CountedAs(n int, one, more string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, more)
+}
+
+func CountedObjects(n int) string { return Counted(n, "object") }
+
+func Within(objects, collections int) string {
+	return fmt.Sprintf("%s in %s", CountedObjects(objects), Counted(collections, "collection"))
+}
+
+func PrintJSON(s IO, v any) error {
+	enc := json.NewEncoder(s.Out)
+	enc.SetIndent("", "    ")
+	return enc.Encode(v)
+}
+
+func OrDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+func Size(n int64) string {
+	if n < 1<<10 {
+		return fmt.Sprintf("%d B", n)
+	}
+	v, unit := float64(n)/(1<<10), 0
+	for v >= 1000 && unit < 3 {
+		v /= 1 << 10
+		unit++
+	}
+	return fmt.Sprintf("%.1f %ciB", v, "KMGT"[unit])
+}
+
+// AgeOf returns the time since t in kubectl's format. A time in the future, after a clock was set back, has the age 0.
+func AgeOf(now, t time.Time) string { return columns.Age(now, t) }
+
+// Flushed flushes out and joins the error of the flush to err, unless err already contains that error.
+func Flushed(err error, out *bufio.Writer) error {
+	if last := out.Flush(); last != nil && !errors.Is(err, last) {
+		return errors.Join(err, last)
+	}
+	return err
+}
+
+// ToYAML writes v as YAML that decodes to v. yaml.Marshal parses the JSON of v as YAML, which fails on characters that
+// YAML allows only as escapes (DEL, C1), and turns U+0085 into a space.
+func ToYAML(v any) ([]byte, error) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	return yaml.JSONToYAML(escapeForYAML(text))
+}
+
+// ToKYAML writes v as KYAML, a subset of YAML that kubectl also prints. It escapes the same characters as ToYAML.
+func ToKYAML(v any, w io.Writer) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return new(kyaml.Encoder).FromYAML(bytes.NewReader(escapeForYAML(text)), w)
+}
+
+// escapeForYAML escapes the characters in JSON that a YAML parser rejects or takes for a line break.
+func escapeForYAML(text []byte) []byte {
+	special := func(r rune) bool { return r >= 0x7f && r < 0xa0 || r == 0xfeff || r == 0xfffe || r == 0xffff }
+	if !bytes.ContainsFunc(text, special) {
+		return text
+	}
+	out := make([]byte, 0, len(text)+64)
+	for _, r := range string(text) { // iterating runes is safe: json.Marshal has replaced invalid UTF-8
+		if special(r) {
+			out = fmt.Appendf(out, `\u%04x`, r)
+		} else {
+			out = utf8.AppendRune(out, r)
+		}
+	}
+	return out
+}
+
+// WithoutCanceled returns logger without the errors of cancelled requests, because client-go logs each request that the
+// interruption of a command cancels. It also drops the info messages in reported, which the command reports itself.
+func WithoutCanceled(logger logr.Logger, reported ...string) logr.Logger {
+	return logr.New(&canceledSink{logger.GetSink(), reported})
+}
+
+type canceledSink struct {
+	to       logr.LogSink
+	reported []string
+}
+
+// Init implements logr.LogSink. It adds one to the call depth, because a method of canceledSink calls the wrapped sink.
+func (s *canceledSink) Init(info logr.RuntimeInfo) {
+	info.CallDepth++
+	s.to.Init(info)
+}
+
+func (s *canceledSink) Enabled(level int) bool { return s.to.Enabled(level) }
+
+func (s *canceledSink) Info(level int, msg string, keysAndValues ...any) {
+	if !slices.Contains(s.reported, msg) {
+		s.to.Info(level, msg, keysAndValues...)
+	}
+}
+
+func (s *canceledSink) Error(err error, msg string, keysAndValues ...any) {
+	if !isCanceled(err) {
+		s.to.Error(err, msg, keysAndValues...)
+	}
+}
+
+// isCanceled reports whether err is context.Canceled, wrapped or not, and nothing else. A joined error may also contain
+// other failures, which must be logged.
+func isCanceled(err error) bool {
+	for err != nil && err != context.Canceled { //nolint:errorlint // errors.Is would find it among joined errors
+		err = errors.Unwrap(err)
+	}
+	return err != nil
+}
+
+func (s *canceledSink) WithValues(keysAndValues ...any) logr.LogSink {
+	return &canceledSink{s.to.WithValues(keysAndValues...), s.reported}
+}
+
+func (s *canceledSink) WithName(name string) logr.LogSink {
+	return &canceledSink{s.to.WithName(name), s.reported}
+}
+
+func (s *canceledSink) WithCallDepth(depth int) logr.LogSink {
+	if to, ok := s.to.(logr.CallDepthLogSink); ok {
+		return &canceledSink{to.WithCallDepth(depth), s.reported}
+	}
+	return s
 }

@@ -21,12 +21,16 @@ import (
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/informer/audit"
+	"github.com/larder-dev/larder/informer/durable"
 	"github.com/larder-dev/larder/internal/cli/cluster"
+	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/serve"
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/consumer"
 )
 
 // mirror is the set of informers of a sync, which share one store file. It answers the requests of other commands while
@@ -326,4 +330,150 @@ func (mb *member) collection() source.Collection {
 	}
 	c.Live = &live
 	return c
+}
+
+// Watch implements source.Watcher. It reads the changelog of the collection in the file. Without a changelog it passes
+// on the informer's events.
+func (m *mirror) Watch(ctx context.Context, q source.WatchQuery, fn func(source.Event) error) error {
+	for _, mb := range m.all() {
+		if mb.identity.ID() != q.Collection {
+			continue
+		}
+		if mb.watchable.Err() != nil {
+			return context.Cause(mb.watchable)
+		}
+		ctx, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		defer context.AfterFunc(mb.watchable, func() { cancel(context.Cause(mb.watchable)) })()
+		if !mb.keeps {
+			return source.WatchInformer(ctx, mb.informer, q, fn)
+		}
+		err := m.File.Watch(ctx, q, fn)
+		if mb.watchable.Err() != nil {
+			// If the informer is ending, the error of the file is only a consequence and is not reported.
+			return context.Cause(mb.watchable)
+		}
+		return err
+	}
+	return m.File.Watch(ctx, q, fn)
+}
+
+// Log implements source.Logger. Collections that are only in memory, or not stored yet, have no changelog.
+func (m *mirror) Log(ctx context.Context, q source.LogQuery, fn func(source.Logged) error) (time.Time, error) {
+	for _, mb := range m.all() {
+		if mb.identity.ID() == q.Collection && !mb.informer.Status().Persistent {
+			return time.Time{}, consumer.ErrNotKept
+		}
+	}
+	from, err := m.File.Log(ctx, q, fn)
+	if errors.Is(err, source.ErrNoCollection) {
+		return from, consumer.ErrNotKept
+	}
+	return from, err
+}
+
+// keepChanges makes the file keep the collection's changes for the given time; 0 keeps none. If that fails, the error
+// is logged and the sync runs without a changelog.
+func (mb *member) keepChanges(ctx context.Context, keep time.Duration) {
+	err := mb.informer.Durable().RetainChanges(ctx, keep)
+	if err != nil && !errors.Is(err, durable.ErrInMemory) {
+		klog.FromContext(ctx).Error(err, "Changes are not kept for larder watch --since", "resource", mb.resource.String())
+	}
+	mb.keeps = err == nil && keep > 0
+}
+
+func keptBefore(ctx context.Context, st *store.Store, id entry.Identity) consumer.Kept {
+	kept, err := st.Kept(ctx, id)
+	if err != nil {
+		return consumer.Kept{}
+	}
+	return kept
+}
+
+// logFreed logs that this sync, which keeps no changes, has deleted the changelog of an earlier sync. The user may not
+// have intended that.
+func (mb *member) logFreed(ctx context.Context, st *store.Store, was consumer.Kept, configured bool) {
+	if was.For == 0 || keptBefore(ctx, st, mb.identity).For > 0 {
+		return
+	}
+	keep := "--keep-changes " + command.Span(was.For)
+	if configured {
+		keep = "retention.changes: " + command.Span(was.For) + " in the configuration"
+	}
+	klog.FromContext(ctx).Info(
+		"What an earlier sync has kept of the changes is freed: larder watch --since cannot go on after them any more",
+		"resource", input.Label(mb.collection()), "keptFor", command.Span(was.For), "changes", was.Last-was.Oldest, "since",
+		was.Oldest,
+		"hint", keep+" keeps what changes from now on")
+}
+
+// auditWait limits how long an audit of a collection waits until the collection's informer is live.
+const auditWait = 2 * time.Minute
+
+// auditPatience limits how long the informer may report an error while an audit waits for it: an offline sync must not
+// keep the user waiting.
+const auditPatience = 10 * time.Second
+
+func (m *mirror) Audit(ctx context.Context) (all []source.Audited, err error) {
+	for _, mb := range m.all() {
+		a := source.Audited{Collection: mb.identity.ID(), Resource: mb.resource.String(),
+			Representation: string(mb.identity.Representation), Keys: []string{}}
+		if sc := input.Scope(source.NewCollection(entry.Info{Identity: mb.identity})); sc != "all" {
+			a.Scope = sc
+		}
+		report, err := mb.audit(ctx)
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		a.Objects, a.Listed, a.Differ = report.Objects, report.Listed, report.Differing
+		a.Keys = append(a.Keys, report.Keys...)
+		if err != nil {
+			a.Error = err.Error()
+		}
+		all = append(all, a)
+	}
+	return all, nil
+}
+
+func (mb *member) audit(ctx context.Context) (audit.Report, error) {
+	limited, cancel := context.WithTimeout(ctx, auditWait)
+	defer cancel()
+	for failing := time.Now(); ; {
+		st := mb.informer.Status()
+		if st.Source == informer.Live {
+			return mb.informer.Audit(ctx)
+		}
+		if st.Err == nil {
+			failing = time.Now()
+		}
+		if limited.Err() != nil || time.Since(failing) > auditPatience {
+			return audit.Report{}, errors.Join(audit.ErrNotLive, st.Err)
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-limited.Done():
+		}
+	}
+}
+
+// explained adds advice to an error of a watch or list: for a resource that the server does not find, perhaps because
+// it has retired the version, and for a forbidden resource.
+func (mb *member) explained(err error) error {
+	switch {
+	case apierrors.IsForbidden(err):
+		return fmt.Errorf("%w; larder sync needs the verbs list and watch: %s", err, canI(mb.identity))
+	case apierrors.IsNotFound(err):
+		return fmt.Errorf("%w; the server may have it in another version than %s: kubectl api-resources tells, and "+
+			"larder sync takes RESOURCE.VERSION.GROUP", err, mb.identity.Version)
+	}
+	return err
+}
+
+// canI returns the kubectl auth can-i commands that show whether a user may list and watch a collection.
+func canI(id entry.Identity) string {
+	where := "-A"
+	if id.Namespace != "" {
+		where = "-n " + id.Namespace
+	}
+	return fmt.Sprintf("kubectl auth can-i list %s %s; kubectl auth can-i watch %[1]s %[2]s", id.GroupResource(), where)
 }

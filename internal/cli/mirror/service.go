@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/entry"
@@ -313,4 +314,75 @@ func notReady(c source.Collection, ready config.Ready) string {
 		return "the server has not been caught up with yet"
 	}
 	return ""
+}
+
+func (sv *service) newMetrics() http.Handler {
+	all := []prometheus.Collector{sv.metrics}
+	if sv.maker != nil {
+		all = append(all, sv.maker.metrics.all()...)
+	}
+	if sv.port != nil {
+		all = append(all, memoryMetrics(sv.port.Memory)...)
+	}
+	return endpoint.Metrics(all...)
+}
+
+func memoryMetrics(m *serve.Memory) []prometheus.Collector {
+	gauge := func(name, help string, value func(serve.MemoryUsage) int64) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help},
+			func() float64 { return float64(value(m.Usage())) })
+	}
+	return []prometheus.Collector{
+		gauge("larder_serve_memory_bytes", "Budget of memory for answers, as --serve-memory sets it.",
+			func(u serve.MemoryUsage) int64 { return u.Size }),
+		gauge("larder_serve_memory_used_bytes", "Memory of that budget that answers hold.",
+			func(u serve.MemoryUsage) int64 { return u.Used }),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "larder_serve_memory_refused_total",
+			Help: "Requests that were refused with 429 since that budget, or their user's half of it, was spent."},
+			func() float64 { return float64(m.Usage().Refused) }),
+	}
+}
+
+// plainMetrics returns the handler of /metrics on the health listener, which does not authenticate clients. If the sync
+// also serves objects, clients on other machines get an error that refers to the authenticated port.
+func (sv *service) plainMetrics() http.Handler {
+	if sv.metricsURL() == "" {
+		return sv.scraped()
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "metrics are at the address of --serve, for those who may get the path /metrics", http.StatusNotFound)
+	})
+}
+
+// metricsURL returns the URL at which the authenticated port serves metrics; "" if the health listener serves them.
+func (sv *service) metricsURL() string {
+	if sv.port == nil || sv.listener == nil {
+		return ""
+	}
+	if a, ok := sv.listener.Addr().(*net.TCPAddr); ok && a.IP.IsLoopback() {
+		return ""
+	}
+	return sv.port.URL + "/metrics"
+}
+
+// notifier reports the state of the sync to systemd (Type=notify): it sends datagrams to the socket named by
+// $NOTIFY_SOCKET, see sd_notify(3). Without that variable it does nothing.
+type notifier struct{ socket string }
+
+func newNotifier() *notifier { return &notifier{os.Getenv("NOTIFY_SOCKET")} }
+
+func (n *notifier) ready()    { n.send("READY=1") }
+func (n *notifier) stopping() { n.send("STOPPING=1") }
+
+// send sends a state, such as READY=1, to systemd. It ignores errors, because the service works without notifications.
+func (n *notifier) send(state string) {
+	if n.socket == "" {
+		return
+	}
+	c, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: n.socket, Net: "unixgram"})
+	if err != nil {
+		return
+	}
+	defer func() { _ = c.Close() }()
+	_, _ = c.Write([]byte(state))
 }

@@ -1,12 +1,18 @@
 package query
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"os"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/cli-runtime/pkg/printers"
 
 	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/cli/input"
@@ -153,4 +159,181 @@ func (f *printFlags) plain(s command.IO, single bool) (printer, error) {
 		return newYAMLList(s.Out, keep), nil
 	}
 	return &wholePrinter{w: s.Out, to: delegate}, nil
+}
+
+// objectFormats are the output formats for whole objects that cli-runtime's printers support.
+var objectFormats = []string{
+	"json", "yaml", "kyaml", "name",
+	"go-template", "go-template-file", "template", "templatefile", "jsonpath", "jsonpath-as-json", "jsonpath-file",
+}
+
+func (f *printFlags) objectPrinter(format string) (printers.ResourcePrinter, error) {
+	var p printers.ResourcePrinter
+	switch strings.ToLower(format) {
+	case "name":
+		return &printers.NamePrinter{ShortOutput: true}, nil
+	case "json":
+		p = &printers.JSONPrinter{}
+	case "yaml":
+		p = yamlPrinter()
+	case "kyaml":
+		p = printers.ResourcePrinterFunc(func(obj runtime.Object, w io.Writer) error { return command.ToKYAML(obj, w) })
+	default:
+		return f.templatePrinter(format)
+	}
+	if !f.managedFields {
+		p = &printers.OmitManagedFieldsPrinter{Delegate: p}
+	}
+	return p, nil
+}
+
+func (f *printFlags) templatePrinter(format string) (printers.ResourcePrinter, error) {
+	format, template, _ := strings.Cut(format, "=")
+	if f.template != "" {
+		template = f.template
+	}
+	if template == "" {
+		return nil, errors.New("template format specified but no template given")
+	}
+	if strings.HasSuffix(format, "file") {
+		data, err := os.ReadFile(template)
+		if err != nil {
+			return nil, fmt.Errorf("read the template: %w", err)
+		}
+		template = string(data)
+	}
+	if strings.HasPrefix(format, "jsonpath") {
+		p, err := printers.NewJSONPathPrinter(template)
+		if err != nil {
+			return nil, fmt.Errorf("error parsing jsonpath %s, %w", template, err)
+		}
+		p.AllowMissingKeys(f.allowMissing)
+		p.EnableJSONOutput(format == "jsonpath-as-json")
+		return p, nil
+	}
+	p, err := printers.NewGoTemplatePrinter([]byte(template))
+	if err != nil {
+		return nil, fmt.Errorf("error parsing template %s, %w", template, err)
+	}
+	p.AllowMissingKeys(f.allowMissing)
+	return p, nil
+}
+
+func yamlPrinter() printers.ResourcePrinter {
+	printed := false
+	return printers.ResourcePrinterFunc(func(obj runtime.Object, w io.Writer) error {
+		text, err := command.ToYAML(obj)
+		if err == nil && printed {
+			_, err = io.WriteString(w, "---\n")
+		}
+		if err == nil {
+			_, err = w.Write(text)
+		}
+		printed = true
+		return err
+	})
+}
+
+type eachPrinter struct {
+	w  io.Writer
+	to printers.ResourcePrinter
+}
+
+func (*eachPrinter) begin(input.Choice, bool) error { return nil }
+
+func (p *eachPrinter) object(u *unstructured.Unstructured) error {
+	return p.to.PrintObj(u, p.w)
+}
+
+func (*eachPrinter) finish() error { return nil }
+
+// namePrinter prints objects as RESOURCE/NAME, for -o name.
+type namePrinter struct{ eachPrinter }
+
+// wholePrinter collects all objects and prints them as one List, like kubectl, because a template may refer to any
+// object of the list.
+type wholePrinter struct {
+	w    io.Writer
+	to   printers.ResourcePrinter
+	list unstructured.UnstructuredList
+}
+
+func (*wholePrinter) begin(input.Choice, bool) error { return nil }
+
+func (p *wholePrinter) object(u *unstructured.Unstructured) error {
+	p.list.Items = append(p.list.Items, *u)
+	return nil
+}
+
+func (p *wholePrinter) finish() error {
+	p.list.Object = map[string]any{"apiVersion": "v1", "kind": "List", "metadata": map[string]any{"resourceVersion": ""}}
+	return p.to.PrintObj(&p.list, p.w)
+}
+
+// listPrinter streams a v1 List, byte for byte like kubectl, with one item in memory at a time.
+type listPrinter struct {
+	w                         io.Writer
+	keepManagedFields         bool
+	item                      func(any) (string, error)
+	head, between, tail, none string
+	n                         int
+}
+
+const (
+	jsonHead = "{\n    \"apiVersion\": \"v1\",\n    \"items\": [\n"
+	jsonTail = "\n    ],\n" + jsonMeta
+	jsonNone = "{\n    \"apiVersion\": \"v1\",\n    \"items\": [],\n" + jsonMeta
+	jsonMeta = "    \"kind\": \"List\",\n    \"metadata\": {\n        \"resourceVersion\": \"\"\n    }\n}\n"
+
+	yamlHead = "apiVersion: v1\nitems:\n"
+	yamlTail = "kind: List\nmetadata:\n  resourceVersion: \"\"\n"
+	yamlNone = "apiVersion: v1\nitems: []\n" + yamlTail
+)
+
+func newJSONList(w io.Writer, keepManagedFields bool) *listPrinter {
+	return &listPrinter{w: w, keepManagedFields: keepManagedFields, item: jsonItem, head: jsonHead, between: ",\n",
+		tail: jsonTail, none: jsonNone}
+}
+
+func newYAMLList(w io.Writer, keepManagedFields bool) *listPrinter {
+	return &listPrinter{w: w, keepManagedFields: keepManagedFields, item: yamlItem, head: yamlHead, tail: yamlTail,
+		none: yamlNone}
+}
+
+func jsonItem(v any) (string, error) {
+	data, err := json.MarshalIndent(v, "        ", "    ")
+	return "        " + string(data), err
+}
+
+func yamlItem(v any) (string, error) {
+	data, err := command.ToYAML([]any{v})
+	return string(data), err
+}
+
+func (*listPrinter) begin(input.Choice, bool) error { return nil }
+
+func (p *listPrinter) object(u *unstructured.Unstructured) error {
+	if !p.keepManagedFields {
+		unstructured.RemoveNestedField(u.Object, "metadata", "managedFields")
+	}
+	item, err := p.item(u.Object)
+	if err != nil {
+		return err
+	}
+	lead := p.between
+	if p.n == 0 {
+		lead = p.head
+	}
+	p.n++
+	_, err = io.WriteString(p.w, lead+item)
+	return err
+}
+
+func (p *listPrinter) finish() error {
+	end := p.tail
+	if p.n == 0 {
+		end = p.none
+	}
+	_, err := io.WriteString(p.w, end)
+	return err
 }
