@@ -276,8 +276,7 @@ func toUnstructured(obj runtime.Object) (runtime.Object, error) {
 
 // A runtime.RawExtension holds an object either as the server's bytes, or decoded. Generated protobuf methods write
 // only the bytes, and silently lose a decoded object. So protobufCodec checks objects of the few types that can hold a
-// RawExtension (ten in k8s.io/api).
-
+// RawExtension (ten in k8s.io/api): holdsRawExtension reports whether a type can.
 func holdsRawExtension(t reflect.Type) bool {
 	return searchRawExtension(t, map[reflect.Type]bool{})
 }
