@@ -151,7 +151,7 @@ func TestEveryReasonIsExplained(t *testing.T) {
 	entries := []string{"another cluster on the same address", "a changed schema of the resource", "a changed transform",
 		"a server that was restored and has overtaken us", "a shard"}
 	var source strings.Builder
-	for _, file := range []string{"informer/internal/attributes/attributes.go", "informer/status.go", "informer/status.go"} {
+	for _, file := range []string{"informer/internal/attributes/attributes.go", "informer/status.go"} {
 		text, err := os.ReadFile(filepath.Join(root, file))
 		if err != nil {
 			t.Fatal(err)
