@@ -42,12 +42,13 @@ type kind struct {
 var kinds = []kind{
 	{"types that are one object or its state", maxObjectTypes, objectTypes},
 	{"descriptions of a collection", 1, []string{
-		"entry.Info", "store/internal/format.Info", "store/internal/engine.CollectionState", "informer.Status", "snapshot.Collection",
-		"serve/page.Collection", "internal/source.Collection",
+		"entry.Info", "store/internal/format.Info", "store/internal/engine.CollectionState",
+		"informer.Status", "snapshot.Collection", "serve/page.Collection", "internal/source.Collection",
 	}},
 	{"pagers over records", 1, []string{
-		"store/internal/engine.Reader.Page", "store/internal/engine.Reader.RawPage", "store/internal/engine.Reader.PageOfEntries",
-		"store/internal/engine.Reader.IndexPage", "store/internal/engine.Reader.ChangesSince",
+		"store/internal/engine.Reader.Page", "store/internal/engine.Reader.RawPage",
+		"store/internal/engine.Reader.PageOfEntries", "store/internal/engine.Reader.IndexPage",
+		"store/internal/engine.Reader.ChangesSince",
 		"store/internal/engine.Reader.CountKeys", "store/internal/engine.ResidentReader.Page",
 	}},
 	{"posting lists", 2, []string{
@@ -72,7 +73,8 @@ var objectTypes = []string{
 	"store/internal/engine.item", "store/internal/engine.listed", "store/internal/engine.Pending",
 	"store/internal/engine.encoded",
 	"store/internal/engine.Write",
-	"store/internal/engine.Record", "store/internal/engine.rawStored", "store/internal/engine.StoredRecord", "store/internal/engine.OldRecord",
+	"store/internal/engine.Record", "store/internal/engine.rawStored", "store/internal/engine.StoredRecord",
+	"store/internal/engine.OldRecord",
 	"store/internal/engine.rawChange",
 	"store/internal/engine.ResidentObject", "store/internal/engine.row", "store/internal/engine.residentItem",
 }
