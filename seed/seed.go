@@ -8,6 +8,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
+// Source opens seeds. Its method may be called concurrently.
 type Source interface {
 	// Seed opens the contents for a Request; see the package's promises. It must return soon after ctx has ended.
 	Seed(ctx context.Context, want Request) (*Seed, error)

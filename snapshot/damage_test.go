@@ -102,6 +102,7 @@ func checkDamaged(t *testing.T, what string, p part, data []byte, want content) 
 	}
 	for n, c := range got.collections {
 		lost, is := len(want.collections[n].records)-len(c.records), c.collection.Identity.String() == missing.Collection
+		// A small block has at most 2 records.
 		if !is && lost != 0 || is && lost != missing.Objects || p.kind == kindBlock && lost > 2 {
 			t.Fatalf("%s: %s: %d records, %v", what, c.collection.Identity, len(c.records), err)
 		}

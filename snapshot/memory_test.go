@@ -145,6 +145,7 @@ func TestHostileFilesAllocateLittle(t *testing.T) {
 	} {
 		data := file.bytes()
 		n := allocated(func() { fuzzed(t, data) })
+		// The function fuzzed reads the file several times.
 		if limit := int64(4 * (maxPart + 4<<20)); n > limit {
 			t.Errorf("%s (%d bytes): %d KiB allocated, %d are allowed", name, len(data), n>>10, limit>>10)
 		}

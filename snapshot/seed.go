@@ -98,6 +98,7 @@ func (f *File) unfit(c Collection, want seed.Request) string {
 	return narrower(c.Identity, want.Identity)
 }
 
+// taken returns the last time at which the server is known to have had exactly the objects of c.
 func (f *File) taken(c Collection) time.Time {
 	if c.LastContact.IsZero() {
 		return f.manifest.TakenAt

@@ -15,7 +15,8 @@ import (
 	"github.com/larder-dev/larder/seed"
 )
 
-// TestSeedOfAnotherSchema checks that a seed of another schema of the resource is listed again (issue 37).
+// TestSeedOfAnotherSchema checks that a seed of another schema of the resource is listed again: the store must record
+// the seed's schema hash, not the server's (issue 37).
 func TestSeedOfAnotherSchema(t *testing.T) {
 	t.Parallel()
 	s := newSeeds(t)

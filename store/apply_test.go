@@ -284,7 +284,7 @@ func TestApplyIsAtomicForReaders(t *testing.T) {
 	go reader(func() ([]runtime.Object, error) { return c.List(context.Background()) })
 	go reader(func() ([]runtime.Object, error) {
 		objs, err := c.ByIndex(context.Background(), "color", "c1")
-		if len(objs) == 0 {
+		if len(objs) == 0 { // A batch has changed the color.
 			objs, err = c.List(context.Background())
 		}
 		return objs, err

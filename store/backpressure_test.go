@@ -86,6 +86,7 @@ func TestUncommittedBytesAreBounded(t *testing.T) {
 		g.Fail(full)
 		waiting, mine := map[int]bool{}, map[int]int{}
 		for len(waiting) < len(all) {
+			// The product makes some collections write more than others.
 			n := int(float64(len(all)) * random.Float64() * random.Float64())
 			if before := s.Pending(); !acceptsMore(all[n]) {
 				if waiting[n] = true; before < limit || mine[n] < limit/len(all) && before < 2*limit {
@@ -208,6 +209,7 @@ func TestDropFreesSpace(t *testing.T) {
 	if _, err := s.Compact(ctx); err != nil {
 		t.Fatal(err)
 	}
+	// The file grows by 4 MiB at a time.
 	if n := size(); n > 6<<20 {
 		t.Errorf("%d bytes with nothing in them", n)
 	}

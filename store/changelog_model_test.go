@@ -172,6 +172,7 @@ func (m *changelogModel) damage() {
 	if !spoilt {
 		return
 	}
+	// Flush also writes the positions of the handlers, and may repair the damaged position.
 	if m.o.CommitInterval < 0 && kind == "cursor" {
 		m.must("flush", m.s.Flush(context.Background()))
 	}
@@ -260,6 +261,7 @@ func (m *changelogModel) read(name string, pages int) {
 			m.must("acknowledge", err)
 		}
 	}
+	// With a positive CommitInterval, other actions commit the position.
 	if m.o.CommitInterval < 0 {
 		m.must("flush", m.s.Flush(ctx))
 	}

@@ -96,6 +96,7 @@ func TestCursorReadsChanges(t *testing.T) {
 			apply(t, c, "9", remove("a/x", "9"))
 			flush(t, s)
 			wantStrings(t, "after a delete", catchUp(t, f), "- a/x uid=uid-a/x rv=9")
+			// The server sent no delete of the previous object under this key.
 			apply(t, c, "11", object(storetest.Pod("a/z", "a third", "11")))
 			flush(t, s)
 			wantStrings(t, "after another object", catchUp(t, f), "- a/z uid=another rv=8", "+ a/z uid=a third rv=11")

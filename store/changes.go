@@ -60,7 +60,8 @@ func (c *Collection) Kept(ctx context.Context) (consumer.Kept, error) { return c
 // Kept returns how long changes are kept for readers, and the range of offsets, as of the last commit.
 func (v *View) Kept(ctx context.Context) (consumer.Kept, error) { return v.read.Kept(ctx) }
 
-// Kept returns how long a collection's changes are kept for readers, and the range of offsets, as of the last commit.
+// Kept returns how long changes of a collection, open or not, are kept for readers, and the range of offsets, as of the
+// last commit.
 func (s *Store) Kept(ctx context.Context, id entry.Identity) (consumer.Kept, error) {
 	id, err := id.Canonical()
 	if err != nil {

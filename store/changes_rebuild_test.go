@@ -42,7 +42,7 @@ func TestShorterRetentionAndRebuild(t *testing.T) {
 		if err := s.Rebuild(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		want.Last++
+		want.Last++ // Rebuild commits the uncommitted write of a/z.
 		if k := kept(t, s, c); k != want {
 			t.Errorf("%+v after a rebuild, was %+v", k, want)
 		}

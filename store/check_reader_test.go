@@ -32,7 +32,7 @@ func TestScrubDoesNotPinPages(t *testing.T) {
 		relist(t, c, store.ReplaceOptions{}, "5", items...)
 		scrubbed := make(chan error, 1)
 		go func() { scrubbed <- s.Scrub(t.Context()) }()
-		synctest.Wait()
+		synctest.Wait() // The rate limit makes the Scrub wait.
 		select {
 		case err := <-scrubbed:
 			t.Fatalf("it has not paused: %v", err)
@@ -142,6 +142,7 @@ func scrubDuringWrites(t *testing.T, lose bool, also interference) {
 		if round == 2 && lose {
 			loseRecord(t, c)
 		}
+		// The Scrub has found the lost record, so the store refuses writes.
 		if lose && s.Err() != nil {
 			time.Sleep(10 * time.Millisecond)
 			continue

@@ -54,6 +54,7 @@ func scrubDuringRebuild(t *testing.T, damage func(leaf []byte, body int)) {
 			return
 		default:
 		}
+		// By now the Scrub has passed the damaged record, so only a reader can find the damage in the old file.
 		if round == 45 {
 			_, err := c.Refs(t.Context(), "a/0299", 1)
 			t.Logf("a reader: %v", err)

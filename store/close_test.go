@@ -200,6 +200,7 @@ func TestSlowDisk(t *testing.T) {
 			time.Since(begun) != 10*time.Second {
 			t.Errorf("after %v: %v", time.Since(begun), err)
 		}
+		// The batch is far below the limits at which Apply waits.
 		apply(t, c, "2", upsert("a/x", "2"))
 		changed = s.Committed()
 		if err := finish(); err != nil {

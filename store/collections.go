@@ -274,7 +274,7 @@ func (l *liveSet) otherClusterLocked(id string) (first string) {
 
 // Describe stores a description of a collection's resource: its names and the columns that kubectl prints. Fields that
 // r does not set keep their values. Nil Categories or Columns count as not set; empty slices count as set. Describe
-// fails with ErrNoCollection if the file does not have the collection.
+// writes nothing if r changes nothing. It fails with ErrNoCollection if the file does not have the collection.
 func (s *Store) Describe(ctx context.Context, id entry.Identity, r entry.ResourceInfo) error {
 	id, err := id.Canonical()
 	if err != nil {

@@ -159,6 +159,7 @@ func TestChangelogInPages(t *testing.T) {
 		key := fmt.Sprintf("a/%04d", i)
 		items, want = append(items, upsert(key, fmt.Sprint(1+i))), append(want, key)
 	}
+	// The cursor is opened before the list, so that the changelog has every object of the list.
 	f := cursorOf(t, c, "h")
 	relist(t, c, store.ReplaceOptions{}, "3000", items...)
 	var got []string

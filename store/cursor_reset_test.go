@@ -154,6 +154,7 @@ func TestHandlerThatIsNotForgottenLosesNothing(t *testing.T) {
 		if err := s.Flush(t.Context()); err != nil {
 			t.Fatal(err)
 		}
+		// The new cursor gives the queued commit something to write.
 		mustOpenCursor(t, few, "other")
 		f.Close()
 		first := true

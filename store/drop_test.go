@@ -233,6 +233,7 @@ func TestDropLetsOthersWrite(t *testing.T) {
 		if err := <-written; err != nil {
 			t.Error(err)
 		}
+		// The uncommitted changes wait for at most one step of the Drop: that step and their own commit are two commits.
 		if longest != 2 || steps < 10 {
 			t.Errorf("of %d commits %d were made while something was pending", steps, longest)
 		}

@@ -12,7 +12,8 @@ import (
 	"github.com/larder-dev/larder/store/internal/check"
 )
 
-// The external tests of this package reach unexported state only through this file.
+// The external tests of this package reach unexported state only through this file. A rewrite of the internals has to
+// provide the same functions.
 
 // ViewFile runs fn in a read transaction of the open file, for tests that inspect stored bytes.
 func ViewFile(ctx context.Context, s *Store, fn func(tx *bolt.Tx) error) error {

@@ -170,6 +170,7 @@ func TestUnusedIndexIsRemoved(t *testing.T) {
 	c.Close()
 
 	fn, calls := counting(storetest.ByColor)
+	// This process adds the index only after it has opened the collection.
 	c = session(t, s, nil, nil)
 	if err := c.AddIndexers(context.Background(), cache.Indexers{"color": fn}, versions); err != nil {
 		t.Fatal(err)

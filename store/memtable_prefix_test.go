@@ -203,6 +203,7 @@ func checkPrefix(t *testing.T, rt *rapid.T, s *store.Store, g *hook.Gate, path s
 			store.NoSync(s)
 		},
 		"crash": func(rt *rapid.T) {
+			// A copy takes several fsyncs, so it is rare.
 			if rapid.IntRange(0, 3).Draw(rt, "seldom") == 0 {
 				h.wantCopy(rt, path)
 			}

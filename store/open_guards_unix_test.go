@@ -35,6 +35,7 @@ func TestNotARegularFile(t *testing.T) {
 		for what, err := range map[string]error{"write": writing, "read": reading, "compact": compacting} {
 			if !errors.Is(err, store.ErrForeign) || !strings.Contains(err.Error(), path) ||
 				!strings.Contains(err.Error(), "it is no regular file") {
+				// Fatal: an Open that does not refuse these files would block on the pipe.
 				t.Fatalf("%s %s: %v", what, filepath.Base(path), err)
 			}
 		}

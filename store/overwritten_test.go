@@ -85,6 +85,7 @@ func TestOverwrittenFile(t *testing.T) {
 			c := openPods(t, s, byNamespaceAndColor)
 			relist(t, c, store.ReplaceOptions{}, "5", upsert("a/x", "1"))
 			flush(t, s)
+			// These commits give the copied file a higher transaction id than the compacted file has.
 			for n := range 20 {
 				apply(t, c, strconv.Itoa(6+n), upsert("a/y", strconv.Itoa(6+n)))
 				flush(t, s)

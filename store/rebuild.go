@@ -121,6 +121,7 @@ func (c *Collection) recount(ctx context.Context) error {
 		}
 		before.Objects, before.Newest = st.Objects, st.Newest
 		if st.MustRelist != "" {
+			// The rebuild has set MustRelist, or the file had a reason before.
 			before.MustRelist = st.MustRelist
 		}
 		c.read.Memtable.Correct(func(now engine.Covers) engine.Covers {

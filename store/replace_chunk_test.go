@@ -200,6 +200,7 @@ func TestCommitInterruptedUnderAMark(t *testing.T) {
 		}
 		r.Abort()
 		want := store.MustRelistInterrupted
+		// The older reason stays: it also makes the next list rewrite every object.
 		if rewrite {
 			want = "for a test"
 		}

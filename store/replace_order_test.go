@@ -68,6 +68,7 @@ func testOutOfOrder(t *testing.T, c store.Interface, pages [][]entry.Op) {
 		}
 		changes = append(changes, res.Changes...)
 	}
+	// A list with too many changes to hold back reports a duplicate key twice.
 	shown := len(changes) > 0
 	res, err := r.Commit(ctx, entry.Batch{ResourceVersion: "30"})
 	if err != nil {

@@ -33,7 +33,8 @@ type Item struct {
 	Name string
 	// Taken is the time in the name, in seconds: TakenAt, or the file's time if TakenAt was unknown or unreadable.
 	Taken time.Time
-	Size  int64
+	// Size is in bytes. In an OCI registry it is 0 until Describe.
+	Size int64
 	// Latest is true for the snapshot that readers of the repository's URL receive.
 	Latest bool
 	// Manifest describes the snapshot; Describe sets it. It is nil before, and if the snapshot could not be read (Err).

@@ -177,6 +177,7 @@ func (r *repository) layer(ctx context.Context, tag string) (ocispec.Descriptor,
 	return m.Layers[0], nil
 }
 
+// List leaves the sizes 0, because a list of tags does not have them.
 func (r *repository) List(ctx context.Context) (all []remote.Info, err error) {
 	err = r.repo.Tags(ctx, "", func(tags []string) error {
 		for _, tag := range tags {

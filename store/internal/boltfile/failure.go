@@ -73,6 +73,7 @@ func (f *File) leaveMark() {
 // of the damage. FaultError wraps entry.ErrDamaged.
 type FaultError struct{ What any }
 
+// memoryFault is implemented by the runtime's panic value for an unreadable mapped page.
 type memoryFault interface{ Addr() uintptr }
 
 func asMemoryFault(recovered any) (fault memoryFault, ok bool) {

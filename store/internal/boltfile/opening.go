@@ -21,7 +21,7 @@ type opening struct {
 	File     *os.File
 	ReadOnly bool
 	MaxSize  int64
-	pageSize int
+	pageSize int // pageSize is the page size of a new file; an existing file has its own.
 	// Verify makes Open verify every page before bbolt maps the file.
 	Verify bool
 	// branchBytes bounds the bytes of branch pages that Open verifies in a cleanly closed file.

@@ -230,6 +230,7 @@ func (c *Cursors) SetRetained(retain time.Duration) {
 	c.retain = retain
 }
 
+// Changed returns a channel that is closed by the next commit, by a reset, or by Close.
 func (c *Cursors) Changed() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -93,6 +93,7 @@ func (c *Coder) Decode(key string, b Body) (runtime.Object, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The buffer can be reused, because obj shares no memory with plain.
 	obj, err := c.decodePlain(key, plain)
 	if cap(plain.Payload) <= MaxPooled {
 		*buf = plain.Payload

@@ -13,7 +13,7 @@ import (
 
 // CommitMember is a collection whose changes a CommitLoop commits. Its methods do not block.
 type CommitMember interface {
-	// CommitSnapshot returns the collection's uncommitted changes, or nil.
+	// Snapshot returns the collection's uncommitted changes, or nil.
 	Snapshot() CommitSnapshot
 	// Drop drops the collection's uncommitted changes, and returns their size in bytes.
 	Drop() int

@@ -18,7 +18,7 @@ import (
 
 type WriterTarget struct {
 	Read       *Reader
-	Compressor *crypt.Compressor
+	Compressor *crypt.Compressor  // Compressor is nil if the collection is not compressed.
 	Cursors    *changelog.Cursors // Cursors are the cursors of the durable handlers.
 	Tombstones int                // Tombstones is the maximum number of tombstones in the changelog.
 	Now        func() boltfile.Times
