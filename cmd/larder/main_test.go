@@ -17,6 +17,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"larder": larder, "kubectl-larder": larder})
 }
 
+// unknownFlag is the exit code of the test's larder if one of its messages names a flag that does not exist.
 const unknownFlag = 99
 
 // larder runs the command line, and checks that every flag in its messages on standard error exists.

@@ -176,6 +176,8 @@ const maxLinks = 40
 // RealPath returns the absolute path of the file that path names, with all symbolic links resolved. The file need not
 // exist, but its directory must: for a link to a missing file, RealPath returns the path at which the file would be
 // created. It fails if links form a cycle. If a directory is missing, the error wraps fs.ErrNotExist.
+//
+// The caller uses the resolved path from then on, so that a rename to the file's name does not replace a symbolic link.
 func RealPath(path string) (string, error) {
 	at := path
 	if !filepath.IsAbs(at) {
@@ -295,7 +297,8 @@ func OpenHere(path string) bool {
 	return err == nil && hasOpen("/proc/self/fd", file)
 }
 
-// HoldersOf returns the other processes that have the file open, as far as /proc shows them.
+// HoldersOf returns the other processes that have the file open, for messages. It reads /proc, so it finds nothing on
+// systems other than Linux, and no processes of other users unless this user is root.
 func HoldersOf(path string) []Holder {
 	file, err := os.Stat(path)
 	if err != nil {

@@ -163,7 +163,8 @@ func Parallel(n, cost int, fn func(i int)) {
 	wg.Wait()
 }
 
-// Mutex is a mutex whose LockContext stops waiting when a context ends. Create it with NewMutex.
+// Mutex is a mutex whose LockContext stops waiting when a context ends, for critical sections that may wait for the
+// disk. Create it with NewMutex.
 type Mutex chan struct{}
 
 func NewMutex() Mutex { return make(Mutex, 1) }

@@ -56,7 +56,7 @@ var ErrOvertaken = errors.New("its meta page has been written over")
 func (f *File) IsFree(id uint64) bool { return id < f.HighWater && f.free.has(id) }
 
 // FreeBytes returns the total size of the free pages, as of the transaction with that id, which the caller must have
-// just begun.
+// just begun. It reads only the meta pages and the header of the freelist.
 func FreeBytes(r io.ReaderAt, txid uint64) (int64, error) {
 	m, err := metaOf(r, txid)
 	if err != nil {
@@ -255,6 +255,7 @@ var ErrDamaged = errors.New("damaged bbolt file")
 // ErrForeign: the file does not begin like a bbolt file, or it was written with options that Larder does not use.
 var ErrForeign = errors.New("not a bbolt file")
 
+// The constants of bbolt's file format are copied from bbolt's package internal/common.
 const (
 	magic      = 0xED0CDAED
 	version    = 2

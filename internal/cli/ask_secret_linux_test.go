@@ -73,6 +73,7 @@ func TestInterruptedAtThePrompt(t *testing.T) {
 		if !echoes(t, terminal) {
 			t.Error("what is typed is not shown any more")
 		}
+		// After ^C a goroutine still reads the terminal, until a line is entered.
 		if interrupted {
 			if _, err := keys.WriteString("\n"); err != nil {
 				t.Fatal(err)

@@ -38,11 +38,13 @@ type Limiter struct {
 	idle list.List
 }
 
+// address is a remote address with unauthenticated connections. Limiter.mu guards its fields.
 type address struct {
 	unauthenticated list.List // the address's unauthenticated connections, of type *connection, oldest first
 	at              *list.Element
 }
 
+// connection is an open connection. Limiter.mu guards its fields.
 type connection struct {
 	limiter       *Limiter
 	conn          net.Conn

@@ -121,6 +121,7 @@ func answer(w http.ResponseWriter, status int, text string) {
 	_, _ = io.WriteString(w, text) // a write error means that the client has closed the connection
 }
 
+// maxGathers is the maximum number of concurrent scrapes. A further scrape gets 503.
 const maxGathers = 4
 
 func Metrics(all ...prometheus.Collector) http.Handler {

@@ -139,6 +139,7 @@ func TestFetchDiscovery(t *testing.T) {
 	has(away, "metrics.k8s.io", "v1beta1", "nodes")
 	has(away, "apps", "v1", "deployments")
 	a.sets(t, func() {}, "304 /api", "200 /apis")
+	// The server answers 304 for both documents, so the resources come from the known discovery.
 	still := fetch(away, "metrics.k8s.io/v1beta1")
 	has(still, "metrics.k8s.io", "v1beta1", "nodes")
 	a.sets(t, func() { a.stale, a.resources = nil, append(a.resources, "example.com/v1/widgets") }, "304 /api", "304 /apis")

@@ -78,6 +78,7 @@ func TestRefresh(t *testing.T) {
 		}}
 	a.asks(t, st, ask, with(first, "openapi/v3", "openapi/v3/api/v1", "openapi/v3/apis/apps/v1")...)
 	a.asks(t, st, ask, always...)
+	// A group-version that discovery lacked may be served after a day, so discovery is requested again.
 	age(t, st, 25*time.Hour)
 	a.asks(t, st, ask, first...)
 	ask.Of = ask.Of[:2]
@@ -213,6 +214,7 @@ func (f full) PutDocument(ctx context.Context, name string, data []byte) error {
 	return f.Memory.PutDocument(ctx, name, data)
 }
 
+// TestUnstored checks that a schema that cannot be stored is not requested again until its hash changes.
 func TestUnstored(t *testing.T) {
 	a, st := newAPI(), full{facts.Memory{}}
 	ask := facts.Ask{Client: a.client(t), Of: []schema.GroupVersion{appsV1}, Schemas: true,
@@ -281,6 +283,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// TestDown checks that Refresh sends a single request to a server that does not respond.
 func TestDown(t *testing.T) {
 	a, st := newAPI(), openStore(t)
 	a.change(func(a *api) { a.down = true })
@@ -303,6 +306,7 @@ func TestDown(t *testing.T) {
 	}
 }
 
+// TestPartOfDiscovery checks that a group-version keeps its stored resources while its aggregated API server is down.
 func TestPartOfDiscovery(t *testing.T) {
 	a, m := newAPI(), facts.Memory{}
 	ask := facts.Ask{Client: a.client(t), Of: []schema.GroupVersion{batchV1}}

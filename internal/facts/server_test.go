@@ -22,7 +22,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // api is a fake API server with discovery, schemas and service-account keys.
 type api struct {
 	mu       sync.Mutex
-	version  string
+	version  string            // mu guards version and the fields below
 	hashes   map[string]string // hashes of schemas by path; the index omits empty hashes
 	keys     string
 	down     bool

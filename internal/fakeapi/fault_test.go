@@ -164,6 +164,7 @@ func TestHang(t *testing.T) {
 	if err := <-result; !errors.Is(err, context.Canceled) {
 		t.Errorf("the hanging list ended with %v", err)
 	}
+	// Stop must end the answers that hang because of a fault.
 	s.Stop()
 	if e, ok := <-w.ResultChan(); ok && e.Type != watch.Error {
 		t.Errorf("%s instead of the end", describeEvent(e))

@@ -97,6 +97,7 @@ func (s *storage) List(gvr schema.GroupVersionResource) []unstructured.Unstructu
 	s.mu.Unlock()
 	out := make([]unstructured.Unstructured, 0, len(objects))
 	for _, o := range objects {
+		// The server has encoded the object, so decoding cannot fail.
 		if u, err := o.unstructured(); err == nil {
 			out = append(out, *u)
 		}

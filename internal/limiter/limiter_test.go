@@ -87,6 +87,7 @@ func TestOneBackOff(t *testing.T) {
 	})
 }
 
+// TestHangingClients checks that two clients that hang for ever do not keep other clients from connecting.
 func TestHangingClients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &peers{l: New()}

@@ -76,6 +76,7 @@ func TestSilentSlots(t *testing.T) {
 	})
 }
 
+// TestTwoRequestsInASlot checks that a slot counts again only when the last of its overdue requests has a response.
 func TestTwoRequestsInASlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New()

@@ -14,6 +14,7 @@ import (
 	"github.com/larder-dev/larder/internal/powerloss"
 )
 
+// names returns an op on a directory. The root directory is file 1, so the tests number other files from 2.
 func names(dir int, names ...powerloss.Name) powerloss.Op {
 	return powerloss.Op{Kind: powerloss.Names, File: dir, Names: names}
 }

@@ -162,6 +162,8 @@ func (t *tracer) stopped(tid int) error {
 	return nil
 }
 
+// syscallInfo is struct ptrace_syscall_info of linux/ptrace.h. words has the call's number and arguments when the call
+// begins, and the result when it ends.
 type syscallInfo struct {
 	op    uint8
 	_     [3]uint8

@@ -142,6 +142,7 @@ func TestListenAfterAKill(t *testing.T) {
 	}
 }
 
+// TestCloseTwice checks that a second Close does not remove the socket of the larder sync that listens next.
 func TestCloseTwice(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	first, err := Listen(path)

@@ -61,6 +61,7 @@ func TestStateNotes(t *testing.T) {
 	checkAccessibility(tb)
 }
 
+// TestBadStates checks that the page marks failed pods and pods that are not ready by colour (issue 37).
 func TestBadStates(t *testing.T) {
 	tb := newTab(t)
 	tb.open(mirrorPage(), "configmaps")

@@ -77,6 +77,7 @@ func reads(namespace string, verbs []string, names ...string) (all []right) {
 	return all
 }
 
+// TestRights checks that each account has exactly the permissions that it needs, and no others.
 func TestRights(t *testing.T) {
 	both := []string{"list", "watch"}
 	cluster := right{"get", "", "namespaces", "kube-system", ""}

@@ -148,6 +148,7 @@ func (w *world) checkAgent(t *testing.T, node *running) {
 	}
 }
 
+// TestPlainNode checks that a node agent that does not serve objects exposes health and metrics without authentication.
 func TestPlainNode(t *testing.T) {
 	w := newWorld(t)
 	w.namespace(t, "plain", "restricted")

@@ -147,7 +147,7 @@ type exampleRun struct {
 	agent string
 
 	mu    sync.Mutex
-	lines []exampleLine
+	lines []exampleLine // mu guards lines
 }
 
 type exampleLine struct {

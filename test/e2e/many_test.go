@@ -238,6 +238,7 @@ func (w *population) checkLeftovers(t *testing.T, goroutines int, before int64) 
 	return heap
 }
 
+// manyGoroutines and manyHeap (bytes) allow for client-go's connections, which all informers share.
 const (
 	manyGoroutines = 60
 	manyHeap       = 1 << 20

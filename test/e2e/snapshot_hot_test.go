@@ -24,6 +24,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
+// hotBetween is the minimum number of object changes between two saves of a snapshot.
 const hotBetween = 30
 
 // TestHotSnapshot saves snapshots of a store while its informer handles 1,000 changes a second. Each snapshot must

@@ -60,6 +60,7 @@ func (f *fairness) refuse() error {
 	return apierrors.NewTooManyRequests("too many requests, please try again later", f.dropped.note(time.Now().Unix()))
 }
 
+// maxRetryAfter is the maximum Retry-After, in seconds.
 const maxRetryAfter = 32
 
 // dropped computes Retry-After from the number of recently refused requests, like apiserver's

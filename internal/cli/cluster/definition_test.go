@@ -63,6 +63,8 @@ func TestDeprecatedVersions(t *testing.T) {
 	}
 }
 
+// TestListKindOfADefinition checks that the list kind of a CustomResourceDefinition is used if it is not the default
+// (the kind followed by List).
 func TestListKindOfADefinition(t *testing.T) {
 	d := clitest.WidgetDefinition()
 	if err := unstructured.SetNestedField(d.Object, "WidgetSet", "spec", "names", "listKind"); err != nil {

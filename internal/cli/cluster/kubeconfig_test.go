@@ -11,6 +11,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
+// TestFallbackServer checks that a pod's service account and KUBERNETES_MASTER do not count as client-go's fallback
+// server.
 func TestFallbackServer(t *testing.T) {
 	t.Setenv("KUBERNETES_MASTER", "")
 	for host, want := range map[string]bool{"http://localhost:8080": true, "https://10.96.0.1:443": false} {

@@ -103,6 +103,8 @@ func TestTokenIsRenewed(t *testing.T) {
 	}
 }
 
+// TestTokenIsReadOnce checks that only one request at a time rereads the kubeconfig after a 401, and that a slow read
+// blocks no other request.
 func TestTokenIsReadOnce(t *testing.T) {
 	reading, goOn := make(chan struct{}), make(chan struct{})
 	r := &renewal{host: "h", first: "one", token: "one", read: func() (*rest.Config, error) {

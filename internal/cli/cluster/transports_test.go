@@ -108,6 +108,8 @@ func TestSharedTransports(t *testing.T) {
 	})
 }
 
+// TestFirstDialThatFails checks that waiting requests continue if the first request of a transport cannot connect. The
+// failed request must not count any more.
 func TestFirstDialThatFails(t *testing.T) {
 	errAway := errors.New("connection refused")
 	l, wires := transportsOf(func(w *wire) { w.err = errAway })

@@ -70,6 +70,8 @@ mail      pods       all     1            1
 	}
 }
 
+// TestStatusAndCheckOfLeftOut checks that larder status and larder check report objects that are not stored because a
+// transform or codec refused them (issue 16, A2).
 func TestStatusAndCheckOfLeftOut(t *testing.T) {
 	ctx, path := context.Background(), filepath.Join(t.TempDir(), "larder.db")
 	s, err := store.Open(path, store.Options{})

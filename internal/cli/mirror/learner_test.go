@@ -131,6 +131,7 @@ func TestLearnBesideFailures(t *testing.T) {
 	}, clitest.Deployments, clitest.Pods)
 }
 
+// TestLearnNothing checks that no facts about the server are stored before a list succeeds.
 func TestLearnNothing(t *testing.T) {
 	server := clitest.StartServer(t)
 	server.InjectFault(fakeapi.Fault{Verb: "list", Resource: "pods", Status: http.StatusForbidden, Reason: "Forbidden",

@@ -81,6 +81,7 @@ func TestPlainLogNotesUnguarded(t *testing.T) {
 	}
 }
 
+// TestPlainLogOffline checks that the log shows the new state at the first error, before the next summary is due.
 func TestPlainLogOffline(t *testing.T) {
 	var out bytes.Buffer
 	p := &plainLog{lines: textLines{&out}}

@@ -102,6 +102,7 @@ func TestMirrorIsGuarded(t *testing.T) {
 	}
 }
 
+// TestMirrorEndsWithItsInformers checks that a sync whose store was closed ends with an error instead of running on.
 func TestMirrorEndsWithItsInformers(t *testing.T) {
 	server := clitest.StartServer(t)
 	st, err := store.Open(filepath.Join(t.TempDir(), "s"), store.Options{})

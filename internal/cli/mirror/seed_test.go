@@ -9,6 +9,7 @@ import (
 	"testing"
 )
 
+// TestSeedCredentials checks that a kubeconfig's credentials are sent only to the server in that kubeconfig.
 func TestSeedCredentials(t *testing.T) {
 	var received []string
 	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
