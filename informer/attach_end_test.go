@@ -109,7 +109,7 @@ func TestAttachClusterChanges(t *testing.T) {
 		r.srv.disconnect()
 		time.Sleep(5 * time.Minute)
 		synctest.Wait()
-		second.h.take()
+		second.h.take() // calls from before the comparison of the cluster ids are permitted
 		h.take()
 		r.srv.write("a/2", "y")
 		late := &recorder{}

@@ -179,6 +179,7 @@ func TestOpenAPIHash(t *testing.T) {
 		i := r.start(h)
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
+		// The list waits for a random part of openAPIJitter, and so may have ended.
 		s := i.Status()
 		if !s.Synced || s.Rewriting != reflector.ReasonOpenAPI && s.Reflector.Relists[reflector.ReasonOpenAPI] == 0 {
 			t.Errorf("at first: %+v", s)

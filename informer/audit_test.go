@@ -168,8 +168,8 @@ func TestAuditWithManyDifferences(t *testing.T) {
 			r.srv.write(fmt.Sprintf("a/%03d", n), "x")
 		}
 		i := r.start()
-		time.Sleep(5 * time.Minute)
-		r.srv.disconnect()
+		time.Sleep(5 * time.Minute) // a list soon after the first one would wait
+		r.srv.disconnect()          // a watch that began after the lost events would deliver them
 		time.Sleep(time.Minute)
 		r.srv.swallow(func() {
 			for n := range 201 {
@@ -233,7 +233,7 @@ func TestAuditRefuses(t *testing.T) {
 		cancel()
 		r.srv.setFail(nil)
 		done := make(chan error)
-		r.srv.swallow(func() { r.srv.write("a/2", "x") })
+		r.srv.swallow(func() { r.srv.write("a/2", "x") }) // the audit waits for a bookmark, which does not arrive
 		go func() {
 			_, err := i.Audit(context.Background())
 			done <- err

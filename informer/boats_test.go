@@ -59,7 +59,7 @@ var boatsResource = schema.GroupVersionResource{Group: "sea", Version: "v1", Res
 
 // boatServer is an API server for boats. It answers in JSON without a network, so it works in a synctest bubble.
 type boatServer struct {
-	mu      sync.Mutex
+	mu      sync.Mutex // mu guards the fields below
 	rv      int
 	specs   map[string]string
 	rvs     map[string]int

@@ -251,7 +251,7 @@ func (r *runner) comparePhase(live bool) {
 		next.firstOther[n] = len(s.others)
 		s.reported = nil
 		if !ph.calm() && s.syncedAt >= 0 {
-			s.syncedAt = 0
+			s.syncedAt = 0 // the informers have synced at different times, which are not compared
 		}
 		s.mu.Unlock()
 	}

@@ -30,7 +30,7 @@ var rules = []rule{
 	{"no-equal-updates", clientGoListed, func(c *comparison) { c.their = slices.DeleteFunc(c.their, call.repeats) }},
 	{"merged-updates", func(c *comparison) bool { return c.flooded }, func(c *comparison) {
 		c.byKey, c.ourL.merge = true, true
-		if c.cold {
+		if c.cold { // an object's first call may report a state from before the run
 			c.ourL.first, c.theirL.first = true, true
 		}
 		c.our, c.their = slices.DeleteFunc(c.our, call.repeats), slices.DeleteFunc(c.their, call.repeats)
@@ -143,7 +143,7 @@ func (c comparison) stray() (out []string) {
 			some = append(some, r)
 		}
 	}
-	c.byKey, c.ourL.first = true, true
+	c.byKey, c.ourL.first = true, true // the handler may have been registered late
 	ours, _ := c.with(some)
 	for _, line := range ours {
 		if strings.Contains(line, "??") && !strings.Contains(line, unfinished) {
@@ -210,7 +210,7 @@ func pauseAtOnce(c *comparison) {
 			c.their[n].at = c.our[n].at
 		}
 	}
-	if c.replayCut {
+	if c.replayCut { // the handler may have ended while it paused at only one of the informers
 		n := min(len(c.our), len(c.their))
 		c.our, c.their = c.our[:n], c.their[:n]
 	}

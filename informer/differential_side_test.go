@@ -34,7 +34,7 @@ type side struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 
-	mu       sync.Mutex
+	mu       sync.Mutex    // mu guards the fields below
 	reported []int         // reported has the ids of the server's errors that the watch error handler received
 	others   []string      // others has the texts of other errors that the watch error handler received
 	syncedAt time.Duration // syncedAt is the time from the script's start to the sync; -1 before the sync

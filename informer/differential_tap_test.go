@@ -81,7 +81,7 @@ type tap struct {
 	uncertain bool
 	merged    int // merged counts the merged updates in our informer's last status of this handler
 
-	mu        sync.Mutex
+	mu        sync.Mutex // mu guards the fields below
 	calls     []call
 	total     int
 	news      int // news counts the calls that report a new state of an object

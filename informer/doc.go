@@ -110,7 +110,7 @@
 // the handlers, each after its current call. Received, uncommitted changes are dropped, since the server sends them
 // again. Pending calls are dropped too, as in client-go: an added or updated object is replayed by OnAdd at the next
 // start, a delete is not. A handler that must not miss deletes compares with the replay, or is durable. An informer
-// runs once. Close an informer that is never run.
+// runs once; New makes another one on the same collection. Close an informer that is never run.
 //
 // Index functions run while a batch is applied, and must not call the informer. Handlers, the transform, the watch
 // error handler and the sinks of Options.Logger and HandlerOptions.Logger may: nothing is logged under a lock. The sink

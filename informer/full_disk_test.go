@@ -133,7 +133,7 @@ func TestFullDiskAfterTheFirstList(t *testing.T) {
 				if s.Synced || s.Source != informer.Live || s.ResourceVersion != "103" || !errors.Is(s.Err, store.ErrNoSpace) {
 					t.Errorf("synced %v, source %s at %s, %v", s.Synced, s.Source, s.ResourceVersion, s.Err)
 				}
-				r.srv.disconnect()
+				r.srv.disconnect() // causes a relist before the first list is committed
 				r.srv.write("a/3", "x")
 				r.srv.compact()
 				time.Sleep(time.Minute)

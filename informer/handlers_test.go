@@ -107,7 +107,7 @@ func TestLateHandlerDuringRestore(t *testing.T) {
 				_, err := i.AddEventHandler(late)
 				joined <- err
 			}()
-			time.Sleep(time.Second)
+			time.Sleep(time.Second) // AddEventHandler must wait for the page that is being read
 			close(slow.resume)
 		}()
 		r.run(early)

@@ -270,8 +270,8 @@ func Of(inf cache.SharedIndexInformer) (*Informer, error) {
 // Refused returns an informer for functions that cannot return an error (a factory's ForResource, controller-runtime's
 // NewInformer, the function for InformerFor of a generated factory) when they cannot make an informer. Of returns err
 // for it. So does every method of the informer and its indexer that returns an error. The informer is empty and never
-// syncs, so List, ListKeys, GetIndexers and ListIndexFuncValues of its indexer behave as on an empty cache. Run reports
-// err and returns when its context ends.
+// syncs, so List, ListKeys, GetIndexers and ListIndexFuncValues of its indexer behave as on an empty cache: call Of
+// first. Run reports err and returns when its context ends.
 func Refused(exampleObject runtime.Object, err error) cache.SharedIndexInformer {
 	return &refused{
 		err:  err,

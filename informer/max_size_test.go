@@ -83,6 +83,7 @@ func TestMaxSizeTooSmall(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		s := i.Status()
+		// Objects that do not fit into the file are in memory.
 		if !errors.Is(s.Err, store.ErrNoSpace) || s.Synced || s.Objects != 4000 {
 			t.Errorf("synced %v, source %s, %d objects, %v", s.Synced, s.Source, s.Objects, s.Err)
 		}

@@ -196,9 +196,9 @@ func TestResyncDuringChanges(t *testing.T) {
 }
 
 func testResyncDuringChanges(t *testing.T, residency store.Residency) {
-	const changed, gone = "04000", "04001"
-	const changedInHand, goneInHand = "00100", "00101"
-	received := map[string][]string{} // only the handler's goroutine writes to received
+	const changed, gone = "04000", "04001"             // these are in a later page than the handler has read
+	const changedInHand, goneInHand = "00100", "00101" // these are in the first page, which the handler has read
+	received := map[string][]string{}                  // only the handler's goroutine writes to received
 	release := make(chan struct{})
 	m := startMany(t, residency, cache.ResourceEventHandlerFuncs{
 		UpdateFunc: func(old, now any) {

@@ -132,7 +132,7 @@ func TestObserverSeesCommits(t *testing.T) {
 		r.o.Observer, r.o.PageSize = w, 2
 		r.open()
 		r.run()
-		time.Sleep(1500 * time.Millisecond)
+		time.Sleep(1500 * time.Millisecond) // the store commits every second; write between two commits
 		r.srv.write("a/0", "y")
 		r.srv.write("a/9", "y")
 		time.Sleep(500 * time.Millisecond)

@@ -298,7 +298,7 @@ func TestSecretsAreSealed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !bytes.Contains(data, []byte("s-e-c-r-e-t")) {
+			if !bytes.Contains(data, []byte("s-e-c-r-e-t")) { // the store does not encrypt names
 				t.Error("nothing of it is in the file")
 			}
 			if bytes.Contains(data, []byte("h-u-n-t-e-r-2")) {

@@ -33,7 +33,7 @@ type press struct {
 	t     *testing.T
 	inner *cache.ListWatch
 
-	mu       sync.Mutex
+	mu       sync.Mutex      // mu guards the fields below
 	asked    int             // asked is the number of pages requested in the current list
 	answered []chan struct{} // answered has one channel per page, closed when the page has arrived
 	written  map[string]bool // written has the names of the pods that the store has written
@@ -64,6 +64,7 @@ func (p *press) ListWithContext(ctx context.Context, o metav1.ListOptions) (runt
 	p.mu.Lock()
 	n := p.asked
 	p.asked++
+	// The pages in memory are this page, and earlier pages that are not completely written.
 	p.alive = max(p.alive, n-len(p.written)/perPage+1)
 	done := p.answered[n]
 	p.mu.Unlock()

@@ -21,7 +21,7 @@ func TestLossesInAnotherRebuild(t *testing.T) {
 		r := newRig(t)
 		r.srv.write("a/0", "x")
 		i := r.open()
-		losses := 3
+		losses := 3 // losses from before the run are already repaired
 		informer.SetLosses(i, func() int { return losses })
 		r.run(&recorder{})
 		synctest.Wait()

@@ -303,7 +303,7 @@ func TestReadErrorRepairedByAnotherInformer(t *testing.T) {
 		if len(read) != 0 {
 			t.Error("the reader has met nothing")
 		}
-		file.mu.Lock()
+		file.mu.Lock() // the file fails, and is repaired before the process loop reads the failure
 		close(file.failed)
 		file.failed = make(chan struct{})
 		file.mu.Unlock()

@@ -95,7 +95,7 @@ func TestRelistReportsTheDifference(t *testing.T) {
 
 		r.srv.delete("b/1")
 		r.srv.write("a/5", "x")
-		r.srv.compact()
+		r.srv.compact() // this ends the watch too, which may or may not have sent the events above
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		equal(t, "store after a second loss of history", r.stored(), r.srv.state())

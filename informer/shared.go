@@ -90,8 +90,7 @@ type sharedInformer struct {
 
 	mu sync.Mutex // mu is taken before Informer.mu; it guards the fields below except done
 	// attached holds the Informers that have not ended. joined holds the attached Informers whose handlers get changes.
-	// Both are in the order of attaching. The
-	// slices are replaced, never modified.
+	// Both are in the order of attaching. The slices are replaced, never modified.
 	attached, joined []*Informer
 	ending           bool            // ending is true once the last Informer was detached, or the run is ending
 	stuck            bool            // stuck is true if the run has ended and the loop is still in a write

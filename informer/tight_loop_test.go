@@ -19,7 +19,7 @@ func TestTightLoop(t *testing.T) {
 		r.close()
 		requests := 0
 		r.srv.setFail(func(string, metav1.ListOptions) error {
-			requests++
+			requests++ // the server calls this function with its mutex held
 			return nil
 		})
 		const lives = 50

@@ -59,7 +59,7 @@ func (a awaited) explain(t watch.EventType, ref entry.ObjectRef) {
 	case !ok:
 	case d.explainedBy(t, ref):
 		delete(a, ref.Key)
-	case t == watch.Deleted:
+	case t == watch.Deleted: // the key has no stored object any more, and may await an event for a new one
 		d.Held = entry.ObjectRef{}
 		a[ref.Key] = d
 	}
@@ -130,8 +130,9 @@ func (g *guards) compare(ctx context.Context) (done bool, o outcome) {
 	return true, outcome{}
 }
 
-// compareTime bounds a call of Options.Compare, counted from when its request was sent. Listing the metadata may take
-// minutes over a slow link, but waiting for the bookmark of a short watch takes only a second.
+// compareTime bounds a call of Options.Compare, counted from when its request was sent: a wait for the client's rate
+// limiter does not count. Listing the metadata may take minutes over a slow link, but waiting for the bookmark of a
+// short watch takes only a second.
 const compareTime = 10 * time.Second
 
 func (g *guards) askCompare(ctx context.Context) (Comparison, error) {

@@ -98,7 +98,7 @@ const maxCutLookups = 2
 // far it has advanced, or if the server was restored from a backup. The outcome is empty if no such object is left.
 func (s *session) fetchLeftOut(ctx context.Context) outcome {
 	if !s.lists.ended.IsZero() {
-		s.leftOut = nil
+		s.leftOut = nil // a list of this run has delivered these objects
 	}
 	if len(s.leftOut) == 0 {
 		return outcome{}
@@ -149,7 +149,7 @@ func (s *session) fetchLeftOut(ctx context.Context) outcome {
 	st, now := s.watching.stream, s.o.Clock.Now()
 	st.waitBegun = now // no event was read during the look-ups, so the watch's silence is measured from now
 	st.slow = st.slow || !now.Before(st.begun.Add(st.timeout))
-	s.healthy()
+	s.healthy() // clears the error of an overdue look-up
 	return outcome{}
 }
 

@@ -256,6 +256,7 @@ func (l *list) begin(ctx context.Context, rv string) error {
 	return l.s.sink.BeginReplace(ctx, l.reason)
 }
 
+// deliver passes at most Options.PageSize items to Sink.Page at a time, even if the server ignores the limit.
 func (l *list) deliver(ctx context.Context, items []runtime.Object) error {
 	good := items[:0]
 	for _, obj := range items {

@@ -92,6 +92,7 @@ func (p *pager) fetch(ctx context.Context, token string) {
 	p.ask(ctx)
 }
 
+// fetchOne requests one object by its key. The caller must have received the answer to the previous request.
 func (p *pager) fetchOne(ctx context.Context, key string) {
 	p.one = key
 	p.ask(ctx)
@@ -215,7 +216,7 @@ func (p *pager) learnSmallest(got page) {
 		p.s.lists.cutPages = 0
 		return
 	}
-	if p.metadata || p.one != "" {
+	if p.metadata || p.one != "" { // only pages of whole objects count
 		return
 	}
 	if p.s.lists.cutPages++; p.s.lists.cutPages == 2 {

@@ -29,7 +29,8 @@ type Reflector struct {
 	asked Reason
 	// rewound is true if Contradicted has requested a list. mu guards rewound.
 	rewound bool
-	// contradicted is true after a contradicting event, until the connection is lost. mu guards contradicted.
+	// contradicted is true after a contradicting event, until the connection is lost. mu guards contradicted and
+	// running.
 	contradicted bool
 	running      bool
 	// wake receives a token, at most one, when a list is requested.
@@ -206,6 +207,7 @@ type Sink interface {
 	// EndReplace ends the list: the pages and events since BeginReplace are the state at resourceVersion. The
 	// resourceVersion is "" if the server's cannot be compared: then a watch cannot resume from the state.
 	EndReplace(ctx context.Context, resourceVersion string) error
+	// AbortReplace gives up the list in progress. Another list follows, or the reflector stops because ctx has ended.
 	AbortReplace(ctx context.Context) error
 
 	// MustList reports that the contents cannot be resumed, for a reason for which Reason.Lasts is true: a list
@@ -239,7 +241,7 @@ type Status struct {
 	LastContact time.Time
 	// Lists counts the lists that were begun in this run, Pages their page requests, and Watches the watch requests.
 	// Probes counts all requests with limit=1: the requests for the server's resourceVersion, the Fetches and the
-	// Lookups.
+	// Lookups. Comparisons counts the calls of Options.Compare.
 	Lists       int
 	Pages       int
 	Watches     int
@@ -263,7 +265,9 @@ type Status struct {
 	// reflector does not notice a server that was restored from a backup and whose resourceVersion is above the stored
 	// one again.
 	NoLookups string
-	Skipped   int
+	// Skipped counts events and items that were not delivered: objects of another type or scope than requested, and
+	// malformed objects or events.
+	Skipped int
 	// Stray is the error of the newest object of an unexpected type or scope, until a list has only expected objects.
 	Stray error
 	// Unsharded explains why the server sends objects of other shards than Options.Shard, which are dropped. A list

@@ -149,7 +149,7 @@ func (s *session) asked() outcome {
 // the state Verify, which also follows a watch that ended in order.
 func (s *session) outOfTouch() bool {
 	switch s.pos.State {
-	case Backoff:
+	case Backoff: // the short wait after a watch that ended without an error has a spread and no due list
 		return s.spread == 0 || s.pos.Reason != ""
 	case Refused, Degraded, Relist, Stopped:
 		return true
@@ -209,7 +209,7 @@ func (s *session) wait(ctx context.Context) outcome {
 	case <-timer.C():
 	case <-recovered:
 	case <-asked:
-		return s.asked()
+		return s.asked() // the requested list may have to wait for a shorter time, or not at all
 	}
 	return outcome{Kind: waited}
 }
@@ -220,7 +220,7 @@ func (s *session) lose(ctx context.Context, err error) outcome {
 	case !s.disconnect(ctx, err):
 		return outcome{Kind: stop}
 	case isDenied(err):
-		s.showListOnly(false)
+		s.showListOnly(false) // the server denies lists too, not only watches
 		return outcome{Kind: denied}
 	}
 	return outcome{Kind: failed}

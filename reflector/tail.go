@@ -18,6 +18,7 @@ type tail struct {
 	l       *list
 	st      *stream
 	opening *opening
+	// timer fires when the open watch has been silent for too long, or when the next watch may be opened.
 	timer   clock.Timer
 	backoff pace.Backoff
 	// draining is true once all pages have been received and the watch only has to reach list.target. quiet counts the

@@ -152,7 +152,7 @@ func (g *guards) guard(ctx context.Context) outcome {
 	// link would count as lost.
 	g.s.watching.stream.slow = g.slow
 	g.slow = !g.s.watching.stream.waitBegun.Before(g.s.watching.stream.begun.Add(g.s.watching.stream.timeout))
-	g.s.healthy()
+	g.s.healthy() // clears the error of an overdue request
 	return outcome{}
 }
 

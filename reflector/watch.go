@@ -301,7 +301,8 @@ func (s *session) drainedQuietly() bool {
 }
 
 // silent probes the server because the watch is silent. If the server's resourceVersion has changed, the watch counts
-// as dead, or, if it never sent a bookmark, is opened again without an error.
+// as dead, or, if it never sent a bookmark, is opened again without an error. Otherwise healthy clears the error of an
+// overdue probe.
 func (s *session) silent(ctx context.Context) outcome {
 	if s.pos.State == Drain {
 		return s.lose(ctx, s.conn.describe("watch", ErrSilent))

@@ -39,7 +39,7 @@ type catalog struct {
 	now          func() time.Time
 
 	gate gate
-	// known is the cached state of the source; nil before the first request. gate guards known.
+	// known is the cached state of the source; nil before the first request. gate guards known and read.
 	known *known
 	read  time.Time
 }
@@ -388,7 +388,7 @@ func (d deprecation) warning(release *utilversion.Version) string {
 		return ""
 	}
 	header, err := utilnet.NewWarningHeader(299, "", d.text)
-	if err != nil {
+	if err != nil { // the text has control characters
 		return ""
 	}
 	return header

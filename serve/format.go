@@ -191,8 +191,8 @@ func (f *format) includes(policy string) error {
 	return nil
 }
 
-// This file assembles the protobuf messages around objects (runtime.Unknown, WatchEvent, lists) from the objects'
-// stored bytes, so that objects need not be decoded.
+// The functions below assemble the protobuf messages around objects (runtime.Unknown, WatchEvent, lists) from the
+// objects' stored bytes, so that objects need not be decoded.
 
 // protobufMagic begins every protobuf message of Kubernetes that is not part of another message.
 const protobufMagic = "k8s\x00"

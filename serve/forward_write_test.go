@@ -121,7 +121,7 @@ func TestReadsOwnWrites(t *testing.T) {
 			held.Unlock()
 		} else {
 			select {
-			case got = <-read:
+			case got = <-read: // the API server's state, or an older one
 			case <-time.After(100 * time.Millisecond):
 			}
 			held.Unlock()

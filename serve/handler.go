@@ -58,7 +58,7 @@ type Handler struct {
 	cancel context.CancelCauseFunc
 
 	mu     sync.Mutex
-	closed bool
+	closed bool // mu guards closed
 	// open counts the running requests. Add is not called after closed is set.
 	open sync.WaitGroup
 }

@@ -82,7 +82,7 @@ func (q *request) list() error {
 	}
 	w := q.listWriter(meta)
 	w.begin(x.length)
-	_ = w.write(x.rendered)
+	_ = w.write(x.rendered) // end returns the error of write
 	return w.end()
 }
 

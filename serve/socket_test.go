@@ -238,7 +238,7 @@ func TestWebsocketClientSends(t *testing.T) {
 		_, _ = io.Copy(io.Discard, from)
 	}()
 	junk := []byte(strings.Repeat(string(frame(2, strings.Repeat("a", 100))), 100))
-	for range 1000 { // 1000 frames are up to 10 MB
+	for range 1000 { // up to 10 MB
 		if _, err = conn.Write(junk); err != nil {
 			break
 		}

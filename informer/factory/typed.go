@@ -319,7 +319,8 @@ type clientsetFake interface {
 	InvokesWatch(action testing.Action) (watch.Interface, error)
 }
 
-// fakeClient lists and watches like a fake clientset's client of one type. It implements requests.Client.
+// fakeClient lists and watches like a fake clientset's client of one type: List ignores the field selector, and Watch
+// ignores both selectors. It implements requests.Client.
 type fakeClient struct {
 	clientsetFake
 	resource

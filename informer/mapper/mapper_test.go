@@ -224,7 +224,7 @@ func TestMissNeedsNewRequest(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		time.Sleep(1500 * time.Millisecond)
+		time.Sleep(1500 * time.Millisecond) // the server has made the second answer, and not sent it yet
 		a.set("example.org", "v1", "Widget", "widgets", apidiscoveryv2.ScopeNamespace)
 		callers.Go(func() {
 			if _, err := m.KindFor(schema.GroupVersionResource{Group: "example.org", Resource: "widgets"}); err != nil {

@@ -133,7 +133,7 @@ func TestFullDisk(t *testing.T) {
 		}
 		a.change(func(a *api) { a.groups = a.groups[:2] })
 		time.Sleep(time.Minute)
-		if _, err := l.scope("example.org", "Widget"); err == nil {
+		if _, err := l.scope("example.org", "Widget"); err == nil { // the miss requests the smaller discovery
 			t.Error("there is no such kind")
 		}
 		synctest.Wait()
@@ -180,7 +180,7 @@ func TestUnusableDocument(t *testing.T) {
 			}
 		},
 		"of a later version": func(t *testing.T, l *life, _ string) {
-			l.stop()
+			l.stop() // Run would store the right document again
 			if err := l.st.PutDocument(t.Context(), "discovery", []byte(`{"version":3,"groups":[]}`)); err != nil {
 				t.Error(err)
 			}

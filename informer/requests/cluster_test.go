@@ -55,7 +55,7 @@ func TestKubeSystemUID(t *testing.T) {
 
 // TestKubeSystemUIDOffline checks that the error names the request, and only once.
 func TestKubeSystemUIDOffline(t *testing.T) {
-	t.Parallel()
+	t.Parallel() // the client retries for ten seconds
 	c := testClient(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	_, err := requests.KubeSystemUID(c)(t.Context())
 	if err == nil || strings.Count(err.Error(), "kube-system") != 1 || strings.Contains(err.Error(), ": :") {

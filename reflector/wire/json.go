@@ -163,7 +163,7 @@ func (v *values) decode(to any) error {
 		return err
 	}
 	if err := utiljson.Unmarshal(text, to); err != nil {
-		return errMalformed
+		return errMalformed // err may quote the object, which must not be logged
 	}
 	return nil
 }

@@ -243,6 +243,7 @@ func (w *watcher) refuses(ev watch.Event) error {
 	return fmt.Errorf("object %q: %w", u.Key, u.Err())
 }
 
+// reader returns the function that reads the next event of an answer. At the end of the watch it returns io.EOF.
 func reader(r *bufio.Reader, sent *codec.Sent) (func() (watch.Event, error), error) {
 	json, err := isJSON(r)
 	switch {

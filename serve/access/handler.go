@@ -118,7 +118,7 @@ func DropBody(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Connection", "close")
-	_ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0))
+	_ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0)) // test recorders do not support deadlines
 }
 
 // writeGrace is the time, after RequestTime, for writing the Status that reports the timeout.
@@ -129,7 +129,7 @@ func (q *request) start(cancel context.CancelCauseFunc) {
 	q.timer = time.AfterFunc(limit, func() {
 		cancel(q.late())
 	})
-	_ = q.control.SetWriteDeadline(time.Now().Add(limit + writeGrace))
+	_ = q.control.SetWriteDeadline(time.Now().Add(limit + writeGrace)) // test recorders do not support deadlines
 }
 
 // bound limits the size of an authenticated request's body. It also replaces the read deadline of the connection, which

@@ -191,7 +191,7 @@ func TestTokensOfANetwork(t *testing.T) {
 }
 
 func TestManyUnknownTokens(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // a fake clock, since answers are cached for ten seconds
 		v := newReviewer()
 		u := upstream(t, v, access.UpstreamOptions{UnknownTokensPerMinute: 1 << 20})
 		v.set(func() { v.tokens["good"] = user("jane") })

@@ -55,7 +55,7 @@ func (c *Certificates) Config(clientCAs func() *x509.CertPool) *tls.Config {
 	base := config.Clone()
 	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		now := base.Clone()
-		now.ClientCAs = clientCAs()
+		now.ClientCAs = clientCAs() // clients choose their certificate by these authorities
 		return now, nil
 	}
 	return config

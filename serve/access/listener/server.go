@@ -50,6 +50,7 @@ func NewServer(h http.Handler, config *tls.Config, l access.Limits, logger logr.
 }
 
 const (
+	// streams is the maximum number of concurrent requests of an HTTP/2 connection, as in kube-apiserver.
 	streams = 100
 	// receiveBuffer is the size of the receive buffer of an HTTP/2 connection: the protocol's minimum.
 	receiveBuffer = 64 << 10

@@ -25,6 +25,7 @@ import (
 	"github.com/larder-dev/larder/serve/access/listener"
 )
 
+// pipes is a net.Listener whose connections are pipes in memory, so that tests can use a fake clock.
 type pipes struct {
 	accept chan net.Conn
 	closed chan struct{}
