@@ -47,7 +47,7 @@ func TestEachReasonHasALabel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, reason := range constants(t, "../reflector/reason.go", "Reason") {
+	for _, reason := range constants(t, "../reflector/state.go", "Reason") {
 		if reason == string(reflector.ReasonCold) {
 			continue
 		}
@@ -59,7 +59,7 @@ func TestEachReasonHasALabel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, kind := range constants(t, "../entry/notes.go", "NoteKind") {
+	for _, kind := range constants(t, "../entry/info.go", "NoteKind") {
 		if !slices.Contains(entry.NoteKinds, entry.NoteKind(kind)) || !strings.Contains(string(table), "| `"+kind+"` |") {
 			t.Errorf("the note %s is not among entry.NoteKinds, or not in docs/metrics.md", kind)
 		}
