@@ -28,6 +28,7 @@ type RestoreOptions struct {
 	Progress func(Progress)
 }
 
+// Restored is the result of Restore.
 type Restored struct {
 	// Collections are the restored collections. An informer lists a collection with MustRelist set before it is synced.
 	Collections []Collection

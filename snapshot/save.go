@@ -57,6 +57,7 @@ type Progress struct {
 	Bytes                 int64
 }
 
+// Saved is the result of a save.
 type Saved struct {
 	Collections []Collection
 	Objects     int

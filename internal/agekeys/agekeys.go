@@ -64,6 +64,7 @@ func parseRecipient(line string) (age.Recipient, error) {
 	return rs[0], nil
 }
 
+// ReadRecipients reads recipients from the file at path; see ParseRecipients.
 func ReadRecipients(path string) ([]age.Recipient, error) {
 	text, err := readKeys(path)
 	if err != nil {
@@ -140,6 +141,7 @@ func PassphraseRecipient(passphrase string) (age.Recipient, error) {
 // is age's default for encryption.
 const maxScrypt = 18
 
+// PassphraseIdentity decrypts files that were encrypted with PassphraseRecipient.
 func PassphraseIdentity(passphrase string) (age.Identity, error) {
 	if passphrase == "" {
 		return nil, errors.New("the passphrase is empty")

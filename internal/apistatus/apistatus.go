@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// New returns an error with the HTTP status code, the code's name as its reason, and the formatted message.
 func New(code int, format string, args ...any) *apierrors.StatusError {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: int32(code), Message: fmt.Sprintf(format, args...),
@@ -52,6 +53,7 @@ func ExpiredContinue(token string) error {
 	return err
 }
 
+// Of returns the Status that clients receive for an error: the Status of an API error, and a 500 for other errors.
 func Of(err error) *metav1.Status {
 	status := metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusInternalServerError,

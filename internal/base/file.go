@@ -283,6 +283,7 @@ func check(path string) error {
 		"remove it, or use another directory", path, uid, dir)
 }
 
+// Holder is a process that has a file open.
 type Holder struct {
 	PID int
 	// Name is the name of the program as the kernel reports it.

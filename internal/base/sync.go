@@ -167,10 +167,13 @@ func Parallel(n, cost int, fn func(i int)) {
 // disk. Create it with NewMutex.
 type Mutex chan struct{}
 
+// NewMutex returns an unlocked mutex.
 func NewMutex() Mutex { return make(Mutex, 1) }
 
+// Lock locks the mutex.
 func (m Mutex) Lock() { m <- struct{}{} }
 
+// TryLock locks the mutex if it is unlocked, and returns whether it has locked it.
 func (m Mutex) TryLock() bool {
 	select {
 	case m <- struct{}{}:
@@ -191,6 +194,7 @@ func (m Mutex) LockContext(ctx context.Context) error {
 	}
 }
 
+// Unlock unlocks the mutex.
 func (m Mutex) Unlock() { <-m }
 
 // Sleep waits for d. If ctx ends first, it returns the cause of ctx.

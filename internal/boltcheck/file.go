@@ -53,6 +53,7 @@ func Salvage(r io.ReaderAt, size int64, txid uint64) (*File, error) {
 // transaction was overwritten. Begin a new transaction.
 var ErrOvertaken = errors.New("its meta page has been written over")
 
+// IsFree reports whether the page is in the freelist.
 func (f *File) IsFree(id uint64) bool { return id < f.HighWater && f.free.has(id) }
 
 // FreeBytes returns the total size of the free pages, as of the transaction with that id, which the caller must have

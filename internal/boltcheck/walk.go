@@ -19,6 +19,7 @@ const (
 	maxProblems = 100
 )
 
+// WalkOptions are the options of Walk. The zero value walks every page.
 type WalkOptions struct {
 	// LeafDepth, if not 0, skips most leaves: in buckets that are nested deeper, the children of the lowest branches are
 	// counted but not read. The walk still finds each page with two parents, and therefore each cycle. It reads about a

@@ -49,6 +49,7 @@ func runProcess(s command.IO) (*cobra.Command, int) {
 	return execute(ctx, os.Args[1:], s)
 }
 
+// Run executes one command line of larder and returns its exit code.
 func Run(ctx context.Context, args []string, s command.IO) int {
 	_, code := execute(ctx, args, s)
 	return code

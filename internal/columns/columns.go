@@ -60,6 +60,7 @@ func (c *Columns) ByDefault() bool { return c.byDefault }
 // server may have more. If only metadata is stored, Known returns true.
 func (c *Columns) Known() bool { return !c.unknown }
 
+// SortedBy returns the path of the field by which an API server sorts the rows; empty if they are sorted by key.
 func (c *Columns) SortedBy() string { return c.sortedBy }
 
 // Row returns the cells of an object's row, in the order of the columns: a string, int64, float64 or bool, or nil for

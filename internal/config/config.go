@@ -34,6 +34,7 @@ const (
 	Kind       = "SyncConfig"
 )
 
+// Config is a configuration of larder sync.
 type Config struct {
 	File  string
 	Store string
@@ -83,15 +84,17 @@ type Encryption struct {
 type Ready string
 
 const (
-	// ReadyDisk: a sync is ready when every resource can be read, from the store or after its first list. With stored
-	// resources it needs no server.
+	// ReadyDisk means that a sync is ready when every resource can be read, from the store or after its first list. With
+	// stored resources it needs no server.
 	ReadyDisk Ready = "disk"
-	// ReadyResumed: a sync is ready when every resource has caught up with the server once since the process started.
+	// ReadyResumed means that a sync is ready when every resource has caught up with the server once since the process
+	// started.
 	ReadyResumed Ready = "resumed"
 )
 
 const maxBytes = 1 << 20
 
+// Load reads and parses a configuration file.
 func Load(path string) (*Config, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -379,6 +382,7 @@ func selector(s string, check func(string) error) (string, error) {
 // withB matches sizes that wrongly end in B, such as 64MB and 64MiB.
 var withB = regexp.MustCompile(`^[0-9.]+ *([KkMGTP]i?)?[Bb]$`)
 
+// Size parses the maximum size of a store, a quantity such as 512Mi, in bytes.
 func Size(s string) (int64, error) {
 	q, err := resource.ParseQuantity(s)
 	switch {
@@ -393,6 +397,7 @@ func Size(s string) (int64, error) {
 	return q.Value(), nil
 }
 
+// Forever is the time span "never".
 const Forever = -1
 
 const mostDays = 36500
@@ -417,6 +422,7 @@ func Age(s string) (time.Duration, error) {
 	return d, nil
 }
 
+// Address parses host:port, and adds the host 127.0.0.1 if there is none.
 func Address(s string) (string, error) {
 	host, port, err := net.SplitHostPort(s)
 	n, portErr := strconv.ParseUint(port, 10, 16)

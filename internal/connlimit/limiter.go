@@ -11,6 +11,7 @@ import (
 	"sync"
 )
 
+// Options are the limits of a Limiter.
 type Options struct {
 	// Total is the maximum number of open connections. It has no default.
 	Total int
@@ -23,6 +24,7 @@ type Options struct {
 	Idle int
 }
 
+// Limiter limits the connections of one http.Server. Create it with New.
 type Limiter struct {
 	o Options
 
@@ -55,6 +57,7 @@ type connection struct {
 	inAddress     *list.Element // element in address.unauthenticated; nil if the connection is authenticated
 }
 
+// New returns a Limiter. It starts nothing.
 func New(o Options) *Limiter {
 	o.Unauthenticated = cmp.Or(o.Unauthenticated, o.Total)
 	o.UnauthenticatedPerAddress = cmp.Or(o.UnauthenticatedPerAddress, o.Unauthenticated)
@@ -119,6 +122,7 @@ func (l *Limiter) Close() {
 	}
 }
 
+// Unauthenticated returns the number of open connections that are not authenticated.
 func (l *Limiter) Unauthenticated() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

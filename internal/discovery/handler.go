@@ -24,6 +24,7 @@ import (
 	"github.com/larder-dev/larder/internal/facts"
 )
 
+// Options are the options of New. The zero value works.
 type Options struct {
 	Server facts.Server
 	// OpenAPI returns the OpenAPI schema of a group-version in Server.Schemas, as JSON, and the schema's hash. The schema
@@ -34,6 +35,7 @@ type Options struct {
 	NotFound http.Handler
 }
 
+// Handler is the HTTP handler of the discovery paths: /api, /apis, /version and /openapi/v3.
 type Handler struct {
 	o       Options
 	groups  []group

@@ -25,6 +25,7 @@ type Resource struct {
 	Subresources []metav1.APIResource
 }
 
+// Of returns the resources in a server's discovery whose verbs are known.
 func Of(d *facts.Discovery) (all []Resource) {
 	if d == nil {
 		return nil
@@ -278,6 +279,8 @@ var selectable = map[schema.GroupResource][]string{
 	{Group: "resource.k8s.io", Resource: "resourceslices"}: {"metadata.name", "spec.nodeName", "spec.driver"},
 }
 
+// SelectableFields returns the fields by which kube-apiserver can select objects of a built-in kind. special is true if
+// there are others than metadata.name and metadata.namespace.
 func SelectableFields(r schema.GroupResource) (labels []string, special bool) {
 	if labels, special = selectable[r]; special {
 		return labels, true
@@ -285,6 +288,7 @@ func SelectableFields(r schema.GroupResource) (labels []string, special bool) {
 	return []string{"metadata.name", "metadata.namespace"}, false
 }
 
+// IsSelectableField reports whether kube-apiserver can select objects of a built-in kind by the field.
 func IsSelectableField(r schema.GroupResource, label string) bool {
 	labels, _ := SelectableFields(r)
 	return slices.Contains(labels, label)

@@ -28,11 +28,13 @@ const (
 	maxConnections = 100
 )
 
+// Check is one condition that must hold for a service to be ready.
 type Check struct {
 	Name    string
 	Problem string
 }
 
+// Options say which checks and metrics a Server serves.
 type Options struct {
 	// Ready returns the checks for /readyz. It is called for each request, concurrently, and must not block. Without
 	// Ready, /readyz always answers 200.
@@ -49,6 +51,7 @@ type Server struct {
 	handlers sync.WaitGroup
 }
 
+// New returns a Server of health and metrics endpoints. It starts nothing.
 func New(o Options) *Server {
 	s := &Server{o: o}
 	mux := http.NewServeMux()
@@ -124,6 +127,8 @@ func answer(w http.ResponseWriter, status int, text string) {
 // maxGathers is the maximum number of concurrent scrapes. A further scrape gets 503.
 const maxGathers = 4
 
+// Metrics returns the HTTP handler that Prometheus scrapes. It returns metrics of the collectors, of the Go runtime and
+// of the process.
 func Metrics(all ...prometheus.Collector) http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

@@ -50,6 +50,7 @@ func DiscoveryDocument(ctx context.Context, d Documents) ([]byte, error) {
 	return d.Document(ctx, discoveryDocument)
 }
 
+// ReadDiscovery returns the stored discovery of the server; nil if none is stored.
 func ReadDiscovery(ctx context.Context, d Documents) (*Discovery, error) {
 	data, err := DiscoveryDocument(ctx, d)
 	if err != nil || data == nil {
@@ -83,6 +84,7 @@ func decodeDiscovery(data []byte) (d Discovery, err error) {
 
 func (d Discovery) encode() ([]byte, error) { return json.Marshal(d) }
 
+// Put stores the discovery as a document of st.
 func (d Discovery) Put(ctx context.Context, st Store) error {
 	data, err := d.encode()
 	if err != nil {
@@ -96,6 +98,7 @@ func (d Discovery) Equal(other Discovery) bool {
 	return equality.Semantic.DeepEqual(d.Groups, other.Groups)
 }
 
+// Has reports whether the server serves the group-version.
 func (d *Discovery) Has(gv schema.GroupVersion) bool {
 	if d == nil {
 		return false
@@ -105,6 +108,7 @@ func (d *Discovery) Has(gv schema.GroupVersion) bool {
 	})
 }
 
+// Resource returns a resource of the server, and whether the server has it.
 func (d *Discovery) Resource(gvr schema.GroupVersionResource) (metav1.APIResource, bool) {
 	if d == nil {
 		return metav1.APIResource{}, false
@@ -412,6 +416,7 @@ func (d *Discovery) Order() Order {
 	return o
 }
 
+// Groups compares two groups by their order, for sorting.
 func (o Order) Groups(a, b string) int {
 	if a == b {
 		return 0
@@ -425,6 +430,7 @@ func (o Order) Groups(a, b string) int {
 	return cmp.Or(usualRank(a)-usualRank(b), strings.Compare(a, b))
 }
 
+// Versions compares two versions of one group by their order, for sorting.
 func (o Order) Versions(a, b schema.GroupVersion) int {
 	if o.version[a] != o.version[b] {
 		return ranked(o.version[a], o.version[b])
@@ -432,6 +438,7 @@ func (o Order) Versions(a, b schema.GroupVersion) int {
 	return -version.CompareKubeAwareVersionStrings(a.Version, b.Version)
 }
 
+// Resources compares resources of the same name. A resource in the preferred version of a group precedes all others.
 func (o Order) Resources(a, b schema.GroupVersionResource) int {
 	return cmp.Or(o.tier(a.GroupVersion())-o.tier(b.GroupVersion()), o.Groups(a.Group, b.Group),
 		o.Versions(a.GroupVersion(), b.GroupVersion()))

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 )
 
+// Documents reads documents by name. It is a *store.Store or a *snapshot.File.
 type Documents interface {
 	// Documents returns the sorted names of all documents.
 	Documents(ctx context.Context) ([]string, error)
@@ -127,6 +128,7 @@ func groupVersionOf(name string) (gv schema.GroupVersion, ok bool) {
 // versionDocument is the name of the stored document with the server's version. It equals store.DocumentServerVersion.
 const versionDocument = "server-version"
 
+// ReadVersion returns the stored version of the server; nil if none is stored.
 func ReadVersion(ctx context.Context, d Documents) (*version.Info, error) {
 	data, err := d.Document(ctx, versionDocument)
 	if err != nil || len(data) == 0 {
@@ -135,6 +137,7 @@ func ReadVersion(ctx context.Context, d Documents) (*version.Info, error) {
 	return ParseVersion(data)
 }
 
+// ParseVersion parses the content of the document with the server's version.
 func ParseVersion(data []byte) (*version.Info, error) {
 	text := strings.TrimSpace(string(data))
 	if !strings.HasPrefix(text, "{") {
@@ -250,6 +253,7 @@ type Keys struct {
 	Fetched time.Time `json:"fetched"`
 }
 
+// ReadKeys returns the stored keys of the cluster; nil if none are stored.
 func ReadKeys(ctx context.Context, d Documents) (*Keys, error) {
 	data, err := d.Document(ctx, keysDocument)
 	if err != nil || data == nil {
@@ -267,15 +271,19 @@ type Memory map[string][]byte
 
 var _ Store = Memory{}
 
+// Documents implements Documents: it returns the names, sorted.
 func (m Memory) Documents(context.Context) ([]string, error) { return slices.Sorted(maps.Keys(m)), nil }
 
+// Document implements Documents.
 func (m Memory) Document(_ context.Context, name string) ([]byte, error) { return m[name], nil }
 
+// PutDocument implements Store.
 func (m Memory) PutDocument(_ context.Context, name string, data []byte) error {
 	m[name] = data
 	return nil
 }
 
+// DeleteDocument implements Store.
 func (m Memory) DeleteDocument(_ context.Context, name string) error {
 	delete(m, name)
 	return nil

@@ -48,6 +48,7 @@ type Fault struct {
 	SwallowEvents bool
 }
 
+// Break is a way to end the answer to a request.
 type Break string
 
 const (

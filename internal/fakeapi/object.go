@@ -208,6 +208,7 @@ func (o *object) at(rv uint64) (*object, error) {
 
 func formatRV(rv uint64) string { return strconv.FormatUint(rv, 10) }
 
+// Resource is one resource that the server serves.
 type Resource struct {
 	schema.GroupVersionResource
 	Kind       string

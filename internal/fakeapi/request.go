@@ -281,6 +281,7 @@ func (l *requestLog) ResetCounts() {
 // maxRequests is the length of the request log at which the older half is dropped.
 const maxRequests = 100_000
 
+// Request is an entry of the request log.
 type Request struct {
 	// Verb is a verb of Fault, "deletecollection" or "discovery". Resource is empty for discovery.
 	Verb, Resource string

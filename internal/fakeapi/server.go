@@ -20,6 +20,7 @@ const (
 	defaultHistory = 200_000
 )
 
+// Options are the options of New. The zero value works.
 type Options struct {
 	// Resources are custom resources to serve besides pods, configmaps, secrets, nodes, namespaces and deployments. They
 	// are served in JSON only.
@@ -53,6 +54,7 @@ type Server struct {
 	stopping chan struct{}
 }
 
+// New returns a server that does not listen yet.
 func New(o Options) *Server {
 	if o.StartRV == 0 {
 		o.StartRV = defaultStartRV

@@ -246,6 +246,7 @@ func merged[V any](base []*object, changed map[string]V, get func(key string) *o
 	return append(out, base...)
 }
 
+// Snapshot is the whole state of a server at one resourceVersion. Immutable.
 type Snapshot struct {
 	rv, compacted uint64
 	tables        map[schema.GroupVersionResource]tableState

@@ -84,6 +84,7 @@ func (g *Gate) After(fn func() error) {
 	g.after = fn
 }
 
+// Attempts returns the number of commits so far.
 func (g *Gate) Attempts() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()

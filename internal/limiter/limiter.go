@@ -272,7 +272,8 @@ const (
 	// BackoffBase is the maximum wait before the first new attempt to connect. The maximum doubles with each consecutive
 	// failure, up to BackoffCap.
 	BackoffBase = 800 * time.Millisecond
-	BackoffCap  = 30 * time.Second
+	// BackoffCap is the highest maximum wait.
+	BackoffCap = 30 * time.Second
 )
 
 // Ceiling returns the maximum wait after a failure that follows the given number of consecutive failures. The actual
@@ -294,6 +295,7 @@ func Unanswered(err error) bool {
 	return errors.As(err, &failed) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
+// Answered reports whether err is an error response of an API server.
 func Answered(err error) bool {
 	_, ok := statusOf(err)
 	return ok && !Unanswered(err)

@@ -5,6 +5,7 @@ import (
 	"time"
 )
 
+// Slot is a granted slot of Connect or List. Done releases it.
 type Slot struct {
 	l        *Limiter
 	of       func(*Limiter) *slots

@@ -17,6 +17,7 @@ import (
 // to use.
 type Received struct{ bytes atomic.Int64 }
 
+// Bytes returns the number of bytes received so far.
 func (r *Received) Bytes() int64 { return r.bytes.Load() }
 
 func (r *Received) add(n int, err error) (int, error) {

@@ -7,6 +7,7 @@ import (
 	"math"
 )
 
+// Errors of reading.
 var (
 	ErrTruncated = errors.New("the data ends too early")
 	errTrailing  = errors.New("there is something after the end")
@@ -74,6 +75,7 @@ func (r *Reader) Fail(err error) {
 
 func (r *Reader) left() int { return len(r.data) - r.Pos }
 
+// Peek returns the type byte of the next value without reading it; false if no data is left.
 func (r *Reader) Peek() (byte, bool) {
 	if r.Pos >= len(r.data) {
 		r.Fail(ErrTruncated)
@@ -180,6 +182,7 @@ func (r *Reader) Int(c byte) int64 {
 // Float reads a 64-bit float. The caller must have checked its type byte with Peek.
 func (r *Reader) Float() float64 { return math.Float64frombits(r.number(3)) }
 
+// Uint reads a non-negative integer.
 func (r *Reader) Uint() uint64 {
 	c, ok := r.Peek()
 	switch {
@@ -195,6 +198,7 @@ func (r *Reader) Uint() uint64 {
 	return 0
 }
 
+// ArrayLen reads the header of an array and returns its length.
 func (r *Reader) ArrayLen() int {
 	c, ok := r.Peek()
 	switch {
@@ -280,19 +284,25 @@ func (r *Reader) Skip(n int) {
 	}
 }
 
+// IsText reports whether c is the type byte of a string.
 func IsText(c byte) bool { return c&^maxFixText == TypeFixText || TypeText8 <= c && c <= TypeText32 }
 
+// IsBin reports whether c is the type byte of a bin value.
 func IsBin(c byte) bool { return TypeBin8 <= c && c <= TypeBin32 }
 
+// IsArray reports whether c is the type byte of an array.
 func IsArray(c byte) bool {
 	return c&^maxFixArray == TypeFixArray || c == TypeArray16 || c == TypeArray32
 }
 
+// IsMap reports whether the next value is a map.
 func (r *Reader) IsMap() bool {
 	c, ok := r.Peek()
 	return ok && (c&^maxFixMap == typeFixMap || c == TypeMap16 || c == TypeMap32)
 }
 
+// Enter reads up to the value of the field with this name, and returns true, if the next value is a map that has the
+// field.
 func (r *Reader) Enter(name string) bool {
 	if !r.IsMap() {
 		return false
@@ -313,6 +323,7 @@ func (r *Reader) Enter(name string) bool {
 // The Append functions append a value in its shortest msgpack form, with the same bytes as
 // github.com/vmihailenco/msgpack/v5. So equal objects have equal bytes, whichever version of Larder wrote them.
 
+// AppendText appends a string.
 func AppendText[S string | []byte](dst []byte, s S) []byte {
 	switch n := len(s); {
 	case n <= maxFixText:
@@ -325,6 +336,7 @@ func AppendText[S string | []byte](dst []byte, s S) []byte {
 	return append(dst, s...)
 }
 
+// AppendBin appends a bin value.
 func AppendBin(dst, b []byte) []byte {
 	if n := len(b); n <= math.MaxUint8 {
 		dst = append(dst, TypeBin8, byte(n))
@@ -359,6 +371,7 @@ func appendLen(dst []byte, type16 byte, n int) []byte {
 	return binary.BigEndian.AppendUint32(append(dst, type16+1), uint32(n))
 }
 
+// AppendUint appends a non-negative integer.
 func AppendUint(dst []byte, n uint64) []byte {
 	switch {
 	case n <= MaxPositive:
@@ -373,6 +386,7 @@ func AppendUint(dst []byte, n uint64) []byte {
 	return binary.BigEndian.AppendUint64(append(dst, TypeUint64), n)
 }
 
+// AppendInt appends an integer.
 func AppendInt(dst []byte, n int64) []byte {
 	switch {
 	case n >= 0:
@@ -389,10 +403,12 @@ func AppendInt(dst []byte, n int64) []byte {
 	return binary.BigEndian.AppendUint64(append(dst, TypeInt64), uint64(n))
 }
 
+// AppendFloat appends a 64-bit float.
 func AppendFloat(dst []byte, f float64) []byte {
 	return binary.BigEndian.AppendUint64(append(dst, TypeFloat64), math.Float64bits(f))
 }
 
+// AppendBool appends true or false.
 func AppendBool(dst []byte, b bool) []byte {
 	if b {
 		return append(dst, TypeTrue)

@@ -83,6 +83,7 @@ func (b *Bar) open() *progressbar.ProgressBar {
 	return progressbar.NewOptions64(total, options...)
 }
 
+// Done erases the bar. A second call does nothing.
 func (b *Bar) Done() {
 	if b == nil {
 		return

@@ -22,6 +22,8 @@ import (
 // errBroken is the error of a response that ends too early, because the larder sync that was sending it has stopped.
 var errBroken = errors.New("the sync that holds the store stopped while it was answering; try again")
 
+// ErrNoAnswer says that the process that listens on a store's socket does not answer. The process may be stopped or
+// stuck.
 var ErrNoAnswer = errors.New("no answer")
 
 const (
@@ -78,14 +80,17 @@ func (c *Client) identify(ctx context.Context) (Sync, error) {
 	return s, err
 }
 
+// Status implements Source.
 func (c *Client) Status(ctx context.Context) (Status, error) {
 	return askFor[Status](ctx, c, http.MethodGet, pathStatus, nothing{})
 }
 
+// Check implements Source.
 func (c *Client) Check(ctx context.Context) (store.Report, error) {
 	return askFor[store.Report](ctx, c, http.MethodGet, pathCheck, nothing{})
 }
 
+// Compact makes the larder sync rewrite its store's file without free pages.
 func (c *Client) Compact(ctx context.Context) (store.Compacted, error) {
 	return askFor[store.Compacted](ctx, c, http.MethodPost, pathCompact, nothing{})
 }
@@ -102,15 +107,18 @@ func (c *Client) Audit(ctx context.Context) ([]Audited, error) {
 	return askFor[[]Audited](ctx, c, http.MethodPost, pathAudit, nothing{})
 }
 
+// Close implements Source.
 func (c *Client) Close() error {
 	c.http.CloseIdleConnections()
 	return nil
 }
 
+// Entries implements Source.
 func (c *Client) Entries(ctx context.Context, q Query, fn func(entry.Entry) error) error {
 	return receive(ctx, c, pathRecords, q, fn)
 }
 
+// Log implements Logger.
 func (c *Client) Log(ctx context.Context, q LogQuery, fn func(Logged) error) (from time.Time, err error) {
 	err = receive(ctx, c, pathChanges, q, func(l Logged) error {
 		if l.Type == Bookmark {
@@ -132,6 +140,7 @@ func (c *Client) Snapshot(ctx context.Context, r SaveRequest) (io.ReadCloser, er
 	return &body{ctx, resp}, nil
 }
 
+// Watch implements Watcher.
 func (c *Client) Watch(ctx context.Context, q WatchQuery, fn func(Event) error) error {
 	if err := q.check(); err != nil {
 		return err

@@ -20,10 +20,13 @@ type File struct {
 	meanings Meanings
 }
 
+// NewFile returns a Source that reads the open store s. Closing the File closes the store.
 func NewFile(s *store.Store) *File { return &File{store: s} }
 
+// Store returns the open store, for operations that a Source does not have. The File closes it.
 func (f *File) Store() *store.Store { return f.store }
 
+// Status implements Source.
 func (f *File) Status(ctx context.Context) (Status, error) {
 	infos, err := f.store.Collections(ctx)
 	if err != nil {
@@ -166,6 +169,7 @@ func (f *File) records(ctx context.Context, id entry.Identity, r *reading) error
 	}
 }
 
+// Check implements Source.
 func (f *File) Check(ctx context.Context) (store.Report, error) { return asProblem(f.store.Check(ctx)) }
 
 // asProblem adds the error of a check to the report's problems if the error is damage, since a check looks for damage.
@@ -178,6 +182,7 @@ func asProblem(report store.Report, err error) (store.Report, error) {
 	return report, err
 }
 
+// Compact rewrites the store's file without free pages. It fails if the store is open read-only.
 func (f *File) Compact(ctx context.Context) (store.Compacted, error) { return f.store.Compact(ctx) }
 
 // Rekey implements Holder.
@@ -202,6 +207,8 @@ func (f *File) Save(ctx context.Context, w io.Writer, r SaveRequest) error {
 	return err
 }
 
+// Scrub reads the whole file to find damage: see store.Store.Scrub.
 func (f *File) Scrub(ctx context.Context) error { return f.store.Scrub(ctx) }
 
+// Close implements Source.
 func (f *File) Close() error { return f.store.Close() }

@@ -128,6 +128,7 @@ func logOne(ctx context.Context, l Logger, q LogQuery) (all []Logged, from time.
 	return all, from, err
 }
 
+// Log implements Logger.
 func (f *File) Log(ctx context.Context, q LogQuery, fn func(Logged) error) (from time.Time, err error) {
 	info, err := f.find(ctx, q.Collection)
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/larder-dev/larder/internal/facts"
 )
 
+// Resource is an API resource with its names.
 type Resource struct {
 	schema.GroupVersionResource
 	entry.ResourceInfo
@@ -33,6 +34,7 @@ func (r Resource) Full() string { return r.Resource + "." + r.Version + "." + r.
 
 func (r Resource) names() []string { return []string{r.Resource, r.Singular, strings.ToLower(r.Kind)} }
 
+// Called reports whether name, in lower case, is one of the names of the resource.
 func (r Resource) Called(name string) bool {
 	return slices.Contains(r.names(), name) || slices.Contains(r.ShortNames, name)
 }

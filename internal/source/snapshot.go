@@ -54,11 +54,13 @@ func OpenSnapshot(ctx context.Context, path string, o Options) (*Snapshot, error
 	return &Snapshot{path: path, file: file, bytes: info.Size(), verified: len(o.SignedBy) > 0}, nil
 }
 
+// File returns the open snapshot file, for operations that a Source does not have. The Snapshot closes it.
 func (s *Snapshot) File() *snapshot.File { return s.file }
 
 // Verified reports whether one of the keys in Options.SignedBy has signed the snapshot.
 func (s *Snapshot) Verified() bool { return s.verified }
 
+// Status implements Source.
 func (s *Snapshot) Status(ctx context.Context) (Status, error) {
 	m := s.file.Manifest()
 	st := Status{Store: s.path, Bytes: s.bytes, Collections: []Collection{}, Snapshot: &SnapshotInfo{
@@ -81,6 +83,7 @@ func (s *Snapshot) Status(ctx context.Context) (Status, error) {
 	return st, nil
 }
 
+// Check implements Source. It verifies the whole file.
 func (s *Snapshot) Check(ctx context.Context) (store.Report, error) {
 	r, err := s.file.Verify(ctx)
 	return store.Report{Collections: r.Collections, Objects: r.Objects, Problems: r.Problems}, err
@@ -132,6 +135,7 @@ func missingIn(m *snapshot.MissingError) *UnreadableError {
 	return e
 }
 
+// Close implements Source.
 func (s *Snapshot) Close() error { return s.file.Close() }
 
 // Records returns the data of src as a snapshot.Source, for a new snapshot or a comparison: the records of a snapshot
@@ -178,6 +182,7 @@ func (a *answers) Records(ctx context.Context, id entry.Identity, fn func(entry.
 	return a.src.Entries(ctx, Query{Collection: id.ID()}, fn)
 }
 
+// SaveRequest selects the contents of a snapshot.
 type SaveRequest struct {
 	Filter    snapshot.Filter    `json:"filter,omitzero"`
 	Redaction snapshot.Redaction `json:"redaction,omitzero"`
@@ -190,6 +195,7 @@ type SaveRequest struct {
 	LeftOut []string `json:"-"`
 }
 
+// Options returns the request as the options of package snapshot.
 func (r SaveRequest) Options() snapshot.SaveOptions {
 	return snapshot.SaveOptions{
 		Secrets: r.Secrets, Header: snapshot.Header{Larder: r.Larder, LeftOut: r.LeftOut},

@@ -293,6 +293,7 @@ func (e *UnreadableError) Error() string {
 
 func (e *UnreadableError) Unwrap() error { return entry.ErrDamaged }
 
+// Merge adds the unreadable objects of another UnreadableError to e.
 func (e *UnreadableError) Merge(other *UnreadableError) {
 	e.Count += other.Count
 	e.AtLeast = e.AtLeast || other.AtLeast

@@ -50,6 +50,7 @@ type ServeMemory struct {
 	Refused int64 `json:"refused"`
 }
 
+// Collection describes one collection of a store or snapshot.
 type Collection struct {
 	ID         string   `json:"id"`
 	Group      string   `json:"group"`
@@ -114,6 +115,7 @@ type Collection struct {
 	Guessed bool `json:"-"`
 }
 
+// Handler describes a durable event handler by its cursor in the file: the last change that it has acknowledged.
 type Handler struct {
 	Name   string `json:"name"`
 	Behind uint64 `json:"behind"`
@@ -124,6 +126,7 @@ type Handler struct {
 	Replaying bool `json:"replaying,omitempty"`
 }
 
+// Changes describes the changelog of a collection, which records changes for readers that resume.
 type Changes struct {
 	// KeptFor is how long changes are kept, as the text of a time.Duration. Only the time during which the store is open
 	// counts.
@@ -207,6 +210,7 @@ type Live struct {
 	IncidentTotals map[string]int `json:"incidentTotals,omitempty"`
 }
 
+// RelistCount returns the total number of relists, for whatever reason.
 func (l Live) RelistCount() int {
 	n := 0
 	for _, c := range l.Relists {
@@ -236,6 +240,7 @@ func NewCollection(info entry.Info) Collection {
 	return c
 }
 
+// Sort sorts collections for display: by resource, with the newest version first, and then by scope.
 func Sort(all []Collection) {
 	slices.SortFunc(all, func(a, b Collection) int {
 		return cmp.Or(
@@ -253,6 +258,7 @@ func (c *Collection) SetResource(r entry.ResourceInfo) {
 	c.Categories, c.Columns, c.RequestedAs = r.Categories, r.Columns, r.RequestedAs
 }
 
+// ResourceInfo returns the description of the collection's resource.
 func (c Collection) ResourceInfo() entry.ResourceInfo {
 	return entry.ResourceInfo{
 		Kind: c.Kind, Singular: c.Singular, ShortNames: c.ShortNames, Namespaced: c.Namespaced, Categories: c.Categories,
@@ -266,6 +272,7 @@ func (c Collection) Named() Resource {
 		Retired: c.Retired}
 }
 
+// Identity returns the identity of the collection.
 func (c Collection) Identity() entry.Identity {
 	return entry.Identity{
 		GroupVersionResource: c.GVR(), Namespace: c.Namespace, LabelSelector: c.LabelSelector,
@@ -274,6 +281,7 @@ func (c Collection) Identity() entry.Identity {
 	}
 }
 
+// GVR returns the resource of the collection.
 func (c Collection) GVR() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: c.Group, Version: c.Version, Resource: c.Resource}
 }

@@ -80,6 +80,7 @@ const (
 	FailLabel = "fail"
 )
 
+// ByColor is an index function that returns the values in the label ColorLabel.
 func ByColor(obj any) ([]string, error) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
@@ -97,6 +98,7 @@ func ByColor(obj any) ([]string, error) {
 	return strings.Split(pod.Labels[ColorLabel], "."), nil
 }
 
+// ByName is an index function over the name, without the namespace.
 func ByName(obj any) ([]string, error) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
@@ -122,6 +124,7 @@ func Pod(key, uid, rv string, labels ...string) *corev1.Pod {
 	return p
 }
 
+// PodCodec returns a codec that encodes typed pods.
 func PodCodec() codec.Codec {
 	codec, err := codec.For(&corev1.Pod{})
 	if err != nil {
@@ -147,6 +150,7 @@ func Sum(obj runtime.Object) string {
 	return s
 }
 
+// Key returns a new encryption key, as text that Sealing accepts.
 func Key(t Failer) string {
 	t.Helper()
 	line, err := seal.GenerateKey("")

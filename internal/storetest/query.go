@@ -39,6 +39,7 @@ var QueryIndexers = cache.Indexers{"color": func(obj any) ([]string, error) {
 	return ByColor(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: o.GetLabels()}})
 }}
 
+// QueryPods are the objects that RunQueries needs.
 func QueryPods() []*corev1.Pod {
 	var pods []*corev1.Pod
 	add := func(key, phase, node string, labels ...string) {

@@ -28,6 +28,7 @@ type Sender struct {
 	Decoded atomic.Int64
 }
 
+// NewSender returns a Sender that encodes pods with c.
 func NewSender(c codec.Codec) *Sender {
 	s := &Sender{codec: c}
 	s.kind = entry.UndecodedKind{

@@ -26,6 +26,7 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
+// Page is the URL of docs/troubleshooting.md.
 const Page = "https://github.com/larder-dev/larder/blob/main/docs/troubleshooting.md"
 
 // Program is the section for errors that only a programming mistake causes, or whose text needs no further explanation.

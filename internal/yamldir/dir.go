@@ -18,6 +18,7 @@ var ErrNotEmpty = errors.New("it has files already")
 // file under an object's name.
 const unfinished = ".larder-unfinished"
 
+// Dir is a directory to which files of objects are being written.
 type Dir struct {
 	path string
 	root *os.Root // the opened directory; nil before the first Put
@@ -66,6 +67,7 @@ func (d *Dir) Put(file string, text []byte) error {
 	return d.root.Rename(unfinished, file)
 }
 
+// Close closes the directory. The files stay.
 func (d *Dir) Close() error {
 	if d.root == nil {
 		return nil

@@ -57,4 +57,5 @@ func (r *Requests) Count(verb string, query url.Values) {
 	}
 }
 
+// WholeState returns the number of requests for all objects or for a page of them.
 func (r Requests) WholeState() int { return r.Pages + r.WatchLists }

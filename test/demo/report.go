@@ -8,6 +8,7 @@ import (
 // ErrClaim is wrapped by Run's error if a claim of the demo is false.
 var ErrClaim = errors.New("a claim of the demo does not hold")
 
+// Report holds the figures of a demo.
 type Report struct {
 	Steps []Step
 }
@@ -26,6 +27,7 @@ type Step struct {
 	Age                       time.Duration
 }
 
+// Measure holds the figures of one start of one informer.
 type Measure struct {
 	Synced bool
 	// Took is the time from the start until the sync was complete. In the last step, it begins at the server's first

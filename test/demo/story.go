@@ -24,6 +24,7 @@ const (
 	offlinePatience = time.Second
 )
 
+// Options configure Run. The zero value works.
 type Options struct {
 	// Pods is the number of pods, at least 20. Default: 5,000.
 	Pods int

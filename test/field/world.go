@@ -187,6 +187,7 @@ func (p *proxy) all() []string {
 	return slices.Clone(p.queries)
 }
 
+// Server is an API server for the trials.
 type Server interface {
 	Config() *rest.Config
 	// LoseHistory drops the server's watch history: the server then answers watches from older resourceVersions with 410.

@@ -19,9 +19,11 @@ import (
 )
 
 const (
+	// Width of every picture.
 	Width = 560 * vg.Length(1)
 	// FontSize is the size of all text except titles.
-	FontSize  = 12 * vg.Length(1)
+	FontSize = 12 * vg.Length(1)
+	// TitleSize is the size of titles.
 	TitleSize = 14 * vg.Length(1)
 
 	legendLine = 24 * vg.Length(1)
@@ -36,6 +38,7 @@ func sans(size vg.Length) font.Font {
 	return font.Font{Typeface: "Liberation", Variant: "Sans", Size: size}
 }
 
+// New returns a plot in the common style, without axis labels.
 func New() *plot.Plot {
 	p := plot.New()
 	p.Title.TextStyle.Font = sans(TitleSize)
@@ -46,10 +49,12 @@ func New() *plot.Plot {
 	return p
 }
 
+// Text returns the style of left-aligned text that begins at a point.
 func Text(size vg.Length) text.Style {
 	return text.Style{Color: color.Black, Handler: plot.DefaultTextHandler, Font: sans(size)}
 }
 
+// Item is one entry of a legend.
 type Item struct {
 	Name  string
 	Color color.Color
@@ -94,6 +99,7 @@ var svgTag = regexp.MustCompile(`<svg\b[^>]*>`)
 // hues.
 const dark = `<style>@media (prefers-color-scheme: dark) { svg { filter: invert(.9) hue-rotate(180deg) } }</style>`
 
+// Write draws a picture of this height into an SVG file.
 func Write(path string, height vg.Length, paint func(draw.Canvas) error) error {
 	canvas := vgsvg.New(Width, height)
 	c := draw.New(canvas)

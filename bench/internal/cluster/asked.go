@@ -6,6 +6,7 @@ import (
 	"github.com/larder-dev/larder/bench/internal/load"
 )
 
+// Asked counts the requests that an API server received for objects of one kind.
 type Asked struct {
 	// Lists counts each page of a list, including metadata-only lists, and each watch that begins with a list (WatchList).
 	Lists int

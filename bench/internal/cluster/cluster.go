@@ -9,6 +9,7 @@ import (
 	"github.com/larder-dev/larder/bench/internal/load"
 )
 
+// Access holds the address and credentials of an API server, in a form that can be sent to another process.
 type Access struct {
 	Host  string
 	Token string `json:",omitempty"`

@@ -16,6 +16,7 @@ import (
 // Argument is the first argument of this program when it runs as larder. The arguments of larder's command line follow.
 const Argument = "larder"
 
+// Main runs the command line, and returns its exit code.
 func Main(ctx context.Context, args []string) int {
 	return cli.Run(ctx, args, command.IO{Out: os.Stdout, Err: os.Stderr})
 }
@@ -27,6 +28,7 @@ type Process struct {
 	ended chan error
 }
 
+// StartSync starts larder sync from a server into a store, with additional arguments.
 func StartSync(access cluster.Access, store string, more ...string) (*Process, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -52,8 +54,10 @@ func StartSync(access cluster.Access, store string, more ...string) (*Process, e
 	return p, nil
 }
 
+// PID returns the id of the process.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
+// Ended reports whether the process has ended by itself.
 func (p *Process) Ended() bool { return len(p.ended) > 0 }
 
 // Stop makes larder sync commit its changes and exit, and waits for the exit. Unless the exit code is 0, the returned

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
+// PerNamespace is the number of objects in a namespace.
 const PerNamespace = 1000
 
 // RevisionAnnotation has the number of changes of an object. MadeAnnotation has the time of the last change
@@ -23,6 +24,7 @@ const (
 	MadeAnnotation     = "bench.larder.dev/made"
 )
 
+// Kind is one resource of the benchmark.
 type Kind struct {
 	// Name is the plural resource name, such as pods. Results also use this name.
 	Name string
@@ -35,12 +37,14 @@ type Kind struct {
 
 var widgetVersion = schema.GroupVersion{Group: "bench.larder.dev", Version: "v1"}
 
+// Kinds has all kinds, in the order of the reports.
 var Kinds = []Kind{
 	{"pods", corev1.SchemeGroupVersion.WithResource("pods"), &corev1.Pod{}, newPod},
 	{"configmaps", corev1.SchemeGroupVersion.WithResource("configmaps"), &corev1.ConfigMap{}, newConfigMap},
 	{"widgets", widgetVersion.WithResource("widgets"), nil, newWidget},
 }
 
+// KindOf returns the kind of this name, which must be in Kinds.
 func KindOf(name string) Kind {
 	for _, k := range Kinds {
 		if k.Name == name {
@@ -53,6 +57,7 @@ func KindOf(name string) Kind {
 // Key returns the key (namespace/name) of the object with number i.
 func (k Kind) Key(i int) string { return Namespace(i) + "/" + k.ObjectName(i) }
 
+// ObjectName returns the name of the object with number i.
 func (k Kind) ObjectName(i int) string { return objectName(k.Name, i) }
 
 func objectName(kind string, i int) string { return fmt.Sprintf("%s-%07d", kind, i) }
@@ -61,6 +66,7 @@ func objectName(kind string, i int) string { return fmt.Sprintf("%s-%07d", kind,
 // a ConfigMap in kube-system.
 func (k Kind) Made(name string) bool { return strings.HasPrefix(name, k.Name+"-") }
 
+// Namespace returns the namespace of the object with number i.
 func Namespace(i int) string { return fmt.Sprintf("bench-%04d", i/PerNamespace) }
 
 // Revision returns the number of changes of an object and the time of the last change, from the object's annotations.

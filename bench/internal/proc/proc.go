@@ -11,6 +11,7 @@ import (
 // sampleEvery is the interval of Sampler, shorter than the life of a decoded page of a list.
 const sampleEvery = 10 * time.Millisecond
 
+// Memory is resident memory, in bytes.
 type Memory struct {
 	// Anon is private memory of the process: heap and stacks.
 	Anon int64
@@ -27,6 +28,7 @@ type Sampler struct {
 	peak Memory
 }
 
+// StartSampler starts a Sampler.
 func StartSampler() (*Sampler, error) {
 	if _, err := ownMemory(); err != nil {
 		return nil, err
@@ -57,6 +59,7 @@ func (s *Sampler) Peak() Memory {
 	return s.peak
 }
 
+// Stop stops the sampler and waits for its goroutine.
 func (s *Sampler) Stop() {
 	close(s.stop)
 	s.done.Wait()
@@ -79,6 +82,7 @@ func WrittenBytes() (int64, error) { return Written(os.Getpid()) }
 // Written is WrittenBytes of another process. Writes to files in a memory file system do not count.
 func Written(pid int) (int64, error) { return field(pid, "io", "write_bytes") }
 
+// Anon returns the anonymous resident memory of another process, in bytes.
 func Anon(pid int) (int64, error) {
 	kB, err := field(pid, "status", "RssAnon")
 	return kB << 10, err

@@ -57,6 +57,7 @@ func ratioText(ratio *float64) string {
 	return Ratio(*ratio)
 }
 
+// Ratio formats a ratio, small ones as fractions.
 func Ratio(ratio float64) string {
 	if ratio > 0 && ratio < 0.1 {
 		return "1/" + count(1/ratio)
@@ -64,6 +65,7 @@ func Ratio(ratio float64) string {
 	return digits(ratio) + "×"
 }
 
+// Line formats the figures of one benchmark case in a line.
 func Line(s scenario.Scenario, result scenario.Result) string {
 	var parts []string
 	for _, m := range s.Metrics {

@@ -13,6 +13,7 @@ import (
 	"github.com/larder-dev/larder/bench/internal/subject"
 )
 
+// Sample is the result of one run of a benchmark case.
 type Sample struct {
 	Scenario, Kind string
 	N              int
@@ -20,6 +21,7 @@ type Sample struct {
 	Result         scenario.Result
 }
 
+// Record has the measurements of a benchmark.
 type Record struct {
 	// ID is the name of the result file, without .json.
 	ID string `json:"run"`
@@ -67,6 +69,7 @@ func (a Asked) Command(name, kind string, numbers ...int) string {
 		name, counts["pods"], counts["configmaps"], counts["widgets"], a.Runs, a.Flags))
 }
 
+// Cases summarizes the samples of a benchmark run, in the order of the samples.
 func Cases(samples []Sample, asked Asked) []Case {
 	var cases []Case
 	for _, s := range samples {
@@ -138,6 +141,7 @@ func (r Record) Write(dir string) (string, error) {
 	return path, os.WriteFile(path, append(data, '\n'), 0o644)
 }
 
+// WriteText writes the tables of Text into dir, as <run>.txt.
 func (r Record) WriteText(dir string) error {
 	var out bytes.Buffer
 	if err := Text(&out, r); err != nil {
@@ -146,6 +150,7 @@ func (r Record) WriteText(dir string) error {
 	return os.WriteFile(filepath.Join(dir, r.ID+".txt"), out.Bytes(), 0o644)
 }
 
+// Read reads a record written by Write.
 func Read(path string) (Record, error) {
 	var r Record
 	data, err := os.ReadFile(path)

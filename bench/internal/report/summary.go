@@ -11,6 +11,7 @@ type Summary struct {
 	Max    float64 `json:"max"`
 }
 
+// Summarize summarizes values in any order. It does not modify them.
 func Summarize(values []float64) Summary {
 	if len(values) == 0 {
 		return Summary{}

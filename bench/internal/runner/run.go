@@ -16,6 +16,7 @@ import (
 	"github.com/larder-dev/larder/bench/internal/scenario"
 )
 
+// Options select the benchmark cases to run.
 type Options struct {
 	// Pods has the numbers of pods to measure. ConfigMaps and Widgets are the numbers of these objects, 0 for none.
 	Pods                []int
@@ -33,6 +34,7 @@ type Options struct {
 	Progress io.Writer
 }
 
+// Outcome is the result of a benchmark run.
 type Outcome struct {
 	Samples []report.Sample
 	// Server is the version of the last kube-apiserver that was used. Without a kube-apiserver, it describes the embedded

@@ -7,6 +7,7 @@ import (
 	"github.com/larder-dev/larder/bench/internal/subject"
 )
 
+// Metric is one figure of a scenario.
 type Metric struct {
 	Key string
 	// Title is appended to the scenario's title to name the figure in a table.
@@ -42,8 +43,10 @@ func (m Metric) goal(goals ...Goal) Metric {
 	return m
 }
 
+// Unit is the unit of a figure.
 type Unit string
 
+// The units of figures.
 const (
 	Seconds      Unit = "s"
 	Microseconds Unit = "µs"
@@ -59,6 +62,7 @@ const (
 	GoalsN   = 100_000
 )
 
+// Goal is a limit for a figure.
 type Goal struct {
 	// Kind is the kind of objects that the goal applies to. Default: GoalsFor.
 	Kind    string
@@ -96,10 +100,12 @@ func (g Goal) of(kind string) Goal {
 	return g
 }
 
+// For reports whether the goal applies to a row with this kind of objects and this residency.
 func (g Goal) For(kind string, dynamic bool, residency string) bool {
 	return cmp.Or(g.Kind, GoalsFor) == kind && g.Dynamic == dynamic && slices.Contains(g.Each(), residency)
 }
 
+// Each returns the residencies (decoded objects kept in memory or not) that each must meet the goal.
 func (g Goal) Each() []string {
 	if g.Residencies == nil {
 		return subject.Residencies

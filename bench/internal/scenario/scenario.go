@@ -69,6 +69,7 @@ type Changes struct {
 	LoseHistory bool
 }
 
+// Result holds the figures of one benchmark case, by the key of the metric.
 type Result map[string]float64
 
 // ServerCPU is the key of the server's processor time. The driver sets its value if the process has set the key.
@@ -78,6 +79,7 @@ const ServerCPU = "server_cpu"
 // measured.
 const Reference = "_reference"
 
+// Measure returns the function that measures a case: Run or Raw of its scenario.
 func Measure(c Case) (func(ctx context.Context, b *Bench) (Result, error), error) {
 	for _, s := range All() {
 		switch {

@@ -23,6 +23,7 @@ import (
 	"github.com/larder-dev/larder/snapshot/remote"
 )
 
+// ChildArgument is the first argument of the process that runs one benchmark case.
 const ChildArgument = "fleet"
 
 const caseTimeout = 30 * time.Minute

@@ -23,6 +23,7 @@ import (
 // Fleet is a number of stores, each with all pods of a server, and the number of these pods.
 type Fleet struct{ Stores, Pods int }
 
+// Options select what to measure.
 type Options struct {
 	// Fleets are measured in turn, with increasing numbers of pods.
 	Fleets []Fleet
@@ -69,6 +70,7 @@ type measured struct {
 	cpu, idle float64
 }
 
+// Run measures the fleets, and writes a table for each.
 func Run(ctx context.Context, o Options, out, progress io.Writer) (err error) {
 	b := &bench{Options: o, pods: load.KindOf("pods"), progress: progress}
 	if b.public, b.private, err = minisign.GenerateKey(rand.Reader); err != nil {

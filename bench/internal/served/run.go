@@ -12,6 +12,7 @@ import (
 	"github.com/larder-dev/larder/bench/internal/report"
 )
 
+// Options select what to measure.
 type Options struct {
 	// Pods is the number of pods in the lists, Watchers the number of watches of all pods, and Shared the number of
 	// watches that share a connection.

@@ -28,6 +28,7 @@ type Size struct {
 	Objects int
 }
 
+// Options select what to measure.
 type Options struct {
 	Sizes []Size
 	// Dir is for temporary files, and Command is printed in the table.

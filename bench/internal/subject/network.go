@@ -23,16 +23,20 @@ type Network struct {
 	held chan struct{} // closed when reads may continue; nil while they are not blocked
 }
 
+// NewNetwork returns a Network that does not block.
 func NewNetwork() *Network {
 	n := &Network{}
 	n.dialer = connrotation.NewDialer(n.dial)
 	return n
 }
 
+// Received returns the number of bytes received so far.
 func (n *Network) Received() int64 { return n.received.Bytes() }
 
+// Dialed returns the number of connections so far.
 func (n *Network) Dialed() int64 { return n.dialed.Load() }
 
+// Wrap returns a copy of config whose connections go through the network.
 func (n *Network) Wrap(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.Dial = n.dialer.DialContext
@@ -53,6 +57,7 @@ func (n *Network) Cut() {
 	n.dialer.CloseAll()
 }
 
+// Release lets reads and new connections continue after Hold or Cut.
 func (n *Network) Release() {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -30,6 +30,7 @@ var Residencies = []string{All, None}
 
 var residencies = map[string]store.Residency{All: store.All, None: store.None}
 
+// Spec names an informer and its options.
 type Spec struct {
 	Library string `json:"library"`
 	// Residency tells whether Larder keeps decoded objects in memory; empty for other libraries.

@@ -20,6 +20,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
+// Options are the options of Start.
 type Options struct {
 	Spec   Spec
 	Kind   load.Kind
@@ -112,6 +113,7 @@ func (r *Running) AwaitSync(ctx context.Context) (time.Duration, error) {
 	return time.Since(r.Started), err
 }
 
+// AwaitDelivered waits until the handler has received all objects.
 func (r *Running) AwaitDelivered(ctx context.Context) error {
 	return r.await(ctx, r.handler.HasSyncedChecker())
 }

@@ -39,8 +39,10 @@ func NewWitness(kind load.Kind, want int, key string, revision int) *Witness {
 	return w
 }
 
+// Updates returns the number of updates so far.
 func (w *Witness) Updates() int { return int(w.updates.Load()) }
 
+// OnAdd implements cache.ResourceEventHandler.
 func (w *Witness) OnAdd(obj any, _ bool) {
 	m, ok := w.made(obj)
 	if !ok {
@@ -53,6 +55,7 @@ func (w *Witness) OnAdd(obj any, _ bool) {
 	w.notice(m, obj)
 }
 
+// OnUpdate implements cache.ResourceEventHandler.
 func (w *Witness) OnUpdate(_, obj any) {
 	m, ok := w.made(obj)
 	if !ok {
@@ -65,6 +68,7 @@ func (w *Witness) OnUpdate(_, obj any) {
 	w.notice(m, obj)
 }
 
+// OnDelete implements cache.ResourceEventHandler.
 func (w *Witness) OnDelete(any) {}
 
 // named is the part of metav1.Object that Witness uses.

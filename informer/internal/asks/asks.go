@@ -39,10 +39,14 @@ func (a *Asks) add(fn func(*Ask)) {
 	}
 }
 
+// ToResync requests a resync.
 func (a *Asks) ToResync() { a.add(func(a *Ask) { a.Resync = true }) }
 
+// ToReplace requests a list that rewrites every stored object. unreadable is the error of a stored object that cannot
+// be read.
 func (a *Asks) ToReplace(unreadable error) { a.add(func(a *Ask) { a.Unreadable = unreadable }) }
 
+// ToNoteSaved reports that a collection's first list has been committed.
 func (a *Asks) ToNoteSaved() { a.add(func(a *Ask) { a.Saved++ }) }
 
 // ToLook requests a repair of the store if it has failed. The returned channel is closed once the store works again.
@@ -57,6 +61,7 @@ func (a *Asks) ToLook() (looked <-chan struct{}) {
 	return looked
 }
 
+// Take returns the pending requests and removes them.
 func (a *Asks) Take() (taken Ask) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

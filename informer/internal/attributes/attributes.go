@@ -37,6 +37,7 @@ const (
 	Schema  = "a changed schema of the resource"
 )
 
+// Options are the options of New.
 type Options struct {
 	// Want has the attributes that a list would be written with now, without the attributes read from the server.
 	Want entry.Attributes
@@ -90,6 +91,7 @@ func New(o Options) *Tracker {
 	return &Tracker{o: o, want: o.Want, relist: delayed{clock: o.Clock, ask: o.Relist}}
 }
 
+// Close cancels the planned list, and waits for its goroutine.
 func (a *Tracker) Close() { a.relist.close() }
 
 // Load sets the attributes of the contents to the stored attributes in info.
@@ -222,6 +224,7 @@ func (a *Tracker) SeedCluster(pinned string) (string, error) {
 	return pinned, nil
 }
 
+// Seeding announces that the next list is a seed, and the schema hash (openAPI) and encoding (wire) of its objects.
 func (a *Tracker) Seeding(openAPI, wire string) {
 	a.seeding, a.seedOpenAPI, a.seedWire = true, openAPI, wire
 }

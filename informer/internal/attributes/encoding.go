@@ -40,6 +40,7 @@ func NewEncoding(version func(ctx context.Context) (string, error)) *Encoding {
 	return e
 }
 
+// Accept returns the Accept header of requests.
 func (e *Encoding) Accept() string {
 	if e.now() == wireProtobuf {
 		return runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON

@@ -142,6 +142,7 @@ func (p *Page) with(key string, obj runtime.Object) *Page {
 	return &next
 }
 
+// Unreadable is a stored object that cannot be read.
 type Unreadable struct {
 	Key string
 	Err error
@@ -246,6 +247,7 @@ func (l *Listener) claimPage() bool {
 	return l.backlog.claim(len(l.backlog.calls) == 0)
 }
 
+// PageAfter returns the key after which the next page begins.
 func (l *Listener) PageAfter() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -269,6 +271,7 @@ func (l *Listener) AddPage(p *Page) {
 	}
 }
 
+// NeedsList reports whether a list must be requested for stored objects that cannot be read.
 func (l *Listener) NeedsList() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -317,6 +320,7 @@ func (l *Listener) claimResync() bool {
 	return l.resync.claim(!l.backlog.active && l.pending.head >= l.resync.through)
 }
 
+// ResyncAfter returns the key after which the next page begins.
 func (l *Listener) ResyncAfter() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

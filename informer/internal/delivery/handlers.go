@@ -51,6 +51,7 @@ func (p *Handlers) startLocked(l *Listener) {
 	p.wg.Go(l.watchSynced)
 }
 
+// Start starts the registered listeners, and returns them.
 func (p *Handlers) Start() []*Listener {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -106,12 +107,14 @@ func (p *Handlers) Distribute(n Call, resync bool, due *Lines) {
 	}
 }
 
+// Any reports whether a handler is registered.
 func (p *Handlers) Any() bool {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	return len(p.listeners) > 0
 }
 
+// Resyncing returns the listeners that take part in the current resync.
 func (p *Handlers) Resyncing() (all []*Listener) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -135,6 +138,7 @@ func (p *Handlers) ResyncDue(now time.Time) bool {
 	return due
 }
 
+// Status describes the listeners, in the order in which they were added.
 func (p *Handlers) Status() []State {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -146,6 +150,7 @@ func (p *Handlers) Status() []State {
 	return out
 }
 
+// Each calls fn for every listener.
 func (p *Handlers) Each(fn func(*Listener)) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -174,8 +179,10 @@ func (p *Handlers) Hide(l *Listener) (restore func()) {
 // Lines are log lines that must be written without holding a lock: a logger is user code and may call the informer.
 type Lines []func()
 
+// Add adds a line.
 func (l *Lines) Add(line func()) { *l = append(*l, line) }
 
+// Log writes the lines and empties l.
 func (l *Lines) Log() {
 	due := *l
 	*l = nil

@@ -61,11 +61,13 @@ type Source interface {
 	Called(handler string, took time.Duration)
 }
 
+// State is a snapshot of a listener: its name, the number of pending calls, and the number of merged updates.
 type State struct {
 	Name            string
 	Pending, Merged int
 }
 
+// New returns a listener that is not running.
 func New(
 	h cache.ResourceEventHandler, logger klog.Logger, c clock.WithTicker, upstream cache.DoneChecker, s Source,
 ) *Listener {
@@ -88,10 +90,14 @@ func New(
 	}
 }
 
+// HasSynced reports whether the informer has synced and the handler has received all initial objects.
 func (l *Listener) HasSynced() bool { return l.tracker.HasSynced() }
 
+// HasSyncedChecker is done when HasSynced becomes true.
 func (l *Listener) HasSyncedChecker() cache.DoneChecker { return l.tracker }
 
+// ShutdownChan is closed when the handler has been removed, or the informer stopped, and its last call has
+// returned. See cache.ShutDownEventHandler.
 func (l *Listener) ShutdownChan() <-chan struct{} { return l.done }
 
 // add queues or merges a call, and never blocks. It adds log lines to due, since the caller may hold locks.
@@ -192,6 +198,7 @@ func (l *Listener) take() (Call, bool) {
 	return n, ok
 }
 
+// Status returns the handler's part of Informer.Status.
 func (l *Listener) Status() State {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -239,24 +246,28 @@ func (l *Listener) resyncDue(now time.Time) bool {
 	return true
 }
 
+// SetResync sets the requested resync period and the one in force, before the listener is added.
 func (l *Listener) SetResync(requested, period time.Duration) {
 	l.resyncMu.Lock()
 	defer l.resyncMu.Unlock()
 	l.requestedResync, l.resyncPeriod, l.nextResync = requested, period, l.clock.Now().Add(period)
 }
 
+// LimitResync sets the resync period in force to fn of the requested period.
 func (l *Listener) LimitResync(fn func(requested time.Duration) time.Duration) {
 	l.resyncMu.Lock()
 	defer l.resyncMu.Unlock()
 	l.resyncPeriod = fn(l.requestedResync)
 }
 
+// InForce returns the resync period that is in force.
 func (l *Listener) InForce() time.Duration {
 	l.resyncMu.Lock()
 	defer l.resyncMu.Unlock()
 	return l.resyncPeriod
 }
 
+// Call is one call of a handler.
 type Call struct {
 	// Type is cache.Added, cache.Updated or cache.Deleted.
 	Type     cache.DeltaType

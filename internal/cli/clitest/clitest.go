@@ -22,6 +22,7 @@ import (
 // Now is the time that the clock of IO shows in the tests.
 var Now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
+// IO returns the streams of a command that prints everything to out, and whose clock shows Now.
 func IO(out *bytes.Buffer) command.IO {
 	return command.IO{Out: out, Err: out, Now: func() time.Time { return Now }}
 }
@@ -61,6 +62,7 @@ func Resource(group, version, plural, kind string, short ...string) input.Resour
 	}
 }
 
+// WantError fails the test unless the text of err contains text, and its hint for the user contains hint.
 func WantError(t *testing.T, err error, text, hint string) {
 	t.Helper()
 	if err == nil || !strings.Contains(err.Error(), text) {
@@ -71,6 +73,7 @@ func WantError(t *testing.T, err error, text, hint string) {
 	}
 }
 
+// Resources with the short names that kubectl has for them.
 var (
 	Pods        = Resource("", "v1", "pods", "Pod", "po")
 	Deployments = Resource("apps", "v1", "deployments", "Deployment", "deploy")
@@ -79,6 +82,7 @@ var (
 	Widgets     = Resource("example.com", "v1beta1", "widgets", "Widget", "wd", "po")
 )
 
+// StartServer starts a fake API server, which stops when the test ends.
 func StartServer(t *testing.T) *fakeapi.Server {
 	t.Helper()
 	server := fakeapi.New(fakeapi.Options{})
@@ -89,6 +93,7 @@ func StartServer(t *testing.T) *fakeapi.Server {
 	return server
 }
 
+// CreatePod creates a pod on the fake API server.
 func CreatePod(
 	t *testing.T, server *fakeapi.Server, namespace, name string, labels map[string]string,
 ) *unstructured.Unstructured {
@@ -104,6 +109,7 @@ func CreatePod(
 	return created
 }
 
+// PodsOf returns the identity of a collection of pods.
 func PodsOf(namespace, labels, fields string) entry.Identity {
 	return entry.Identity{
 		GroupVersionResource: Pods.GroupVersionResource, Namespace: namespace, LabelSelector: labels, FieldSelector: fields,
@@ -111,6 +117,7 @@ func PodsOf(namespace, labels, fields string) entry.Identity {
 	}
 }
 
+// Definitions is the resource customresourcedefinitions of the API group apiextensions.k8s.io.
 var Definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1",
 	Resource: "customresourcedefinitions"}
 
@@ -129,6 +136,7 @@ func StartWithWidgets(t *testing.T) *fakeapi.Server {
 	return server
 }
 
+// WidgetDefinition returns a CustomResourceDefinition of the resource widgets.
 func WidgetDefinition() *unstructured.Unstructured {
 	column := func(name, path string) map[string]any {
 		return map[string]any{"name": name, "type": "string", "jsonPath": path, "priority": int64(1),
@@ -207,6 +215,7 @@ func commandOf(root *cobra.Command, text string) (of *cobra.Command, ours bool) 
 	return found, true
 }
 
+// Has reports whether the command has the flag.
 func Has(cmd *cobra.Command, flag string) bool {
 	cmd.InitDefaultHelpFlag()
 	cmd.InitDefaultVersionFlag()

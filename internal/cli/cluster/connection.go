@@ -41,6 +41,7 @@ type Connection struct {
 	Failed error
 }
 
+// Connect makes the clients for the requests of one resource. It does not contact the server.
 func (s *Server) Connect() (*Connection, error) {
 	c := &Connection{Server: s}
 	counted := &http.Client{Transport: c.Bodies.CountBodies(s.http.Transport), Timeout: s.http.Timeout}

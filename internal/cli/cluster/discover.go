@@ -20,6 +20,7 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
+// Offers holds the resources that a server offers, according to its discovery.
 type Offers struct {
 	// All holds the resources that can be listed and watched, in kubectl's order: a name that several resources share
 	// means the first of them.
@@ -102,6 +103,7 @@ type Resolver struct {
 	failed error
 }
 
+// NewResolver returns a resolver for a store with the given collections. known is the stored discovery, or nil.
 func NewResolver(
 	storePath string, infos []entry.Info, known *facts.Discovery, discover func(context.Context) (Offers, error),
 ) *Resolver {
@@ -141,6 +143,7 @@ func (r *Resolver) resolve(ctx context.Context, arg string) ([]input.Resource, e
 	return nil, command.WithHint(err, "kubectl api-resources lists what it has")
 }
 
+// Wanted returns the resources that the request w, such as a name, a category or --all, includes.
 func (r *Resolver) Wanted(ctx context.Context, w Wanted) ([]input.Resource, error) {
 	if !w.Everything {
 		return r.resolve(ctx, w.Name)
@@ -281,6 +284,7 @@ func (o *Offers) inCategory(name string) []input.Resource {
 	return members
 }
 
+// Wanted is a user's request to mirror a resource, the resources of a category, or everything.
 type Wanted struct {
 	Name string
 	// Everything, set instead of Name, requests all resources of the server except the names in But.
@@ -339,6 +343,7 @@ func (o *Offers) Everything(namespaced bool) []input.Resource {
 	return all
 }
 
+// Named returns the resources that the names mean, each resource once.
 func (o *Offers) Named(ctx context.Context, names []string) ([]input.Resource, error) {
 	r := NewResolver("", nil, nil, func(context.Context) (Offers, error) { return *o, nil })
 	var all []input.Resource
@@ -359,6 +364,7 @@ func (o *Offers) Named(ctx context.Context, names []string) ([]input.Resource, e
 	return all, errors.Join(failed...)
 }
 
+// Holds reports whether resources are stored for each of the requests in all.
 func (r *Resolver) Holds(all []Wanted) bool {
 	return !slices.ContainsFunc(all, func(w Wanted) bool {
 		_, ok := source.Match(w.Name, r.named())

@@ -160,6 +160,7 @@ func (f *Flags) newLoader() clientcmd.ClientConfig {
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &f.Overrides)
 }
 
+// AddFlags adds the connection flags to a command's flags.
 func (f *Flags) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&f.Kubeconfig, clientcmd.RecommendedConfigPathFlag, "",
 		"Path to the kubeconfig file to use for CLI requests.")

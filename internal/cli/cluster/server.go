@@ -64,4 +64,5 @@ func (s *Server) discovery() (*discovery.DiscoveryClient, error) {
 	return discovery.NewDiscoveryClientForConfigAndClient(s.config, bounded)
 }
 
+// Close closes the idle network connections to the API server.
 func (s *Server) Close() { s.http.CloseIdleConnections() }

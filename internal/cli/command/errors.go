@@ -32,6 +32,7 @@ type usageError struct{ error }
 // Usage marks err as wrong usage of the command line, which has exit code 2.
 func Usage(err error) error { return usageError{err} }
 
+// Usagef formats an error like fmt.Errorf and marks it as wrong usage.
 func Usagef(format string, args ...any) error { return Usage(fmt.Errorf(format, args...)) }
 
 func (e usageError) Unwrap() error { return e.error }
@@ -43,6 +44,7 @@ type reworded struct {
 
 func (e reworded) Unwrap() error { return e.is }
 
+// Reworded returns an error with a new text, for which errors.Is(err, is) is true.
 func Reworded(is error, format string, args ...any) error {
 	return reworded{fmt.Errorf(format, args...), is}
 }
@@ -65,8 +67,10 @@ func WithHint(err error, format string, args ...any) error {
 	return hinted{err, fmt.Sprintf(format, args...)}
 }
 
+// Coded returns err as an error that makes the process exit with the given code.
 func Coded(err error, code int) error { return codedError{err, code} }
 
+// ExitCode returns the process's exit code for the error of a command.
 func ExitCode(err error) int {
 	var usedWrongly usageError
 	var withCode codedError
@@ -107,6 +111,7 @@ func IfInterrupted(ctx context.Context, err error, left string) error {
 	return &interruptedError{left, Coded(context.Canceled, ExitCode(err))}
 }
 
+// HintOf returns the hint for the user that an error carries; "" if it has none.
 func HintOf(err error) string {
 	var h hinted
 	if errors.As(err, &h) {
@@ -115,6 +120,7 @@ func HintOf(err error) string {
 	return ""
 }
 
+// UnknownCommand returns the usage error for a word that is not a subcommand of cmd. args are the arguments after it.
 func UnknownCommand(cmd *cobra.Command, word string, args ...string) error {
 	name := word
 	if cmd.HasParent() {

@@ -23,6 +23,7 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
+// IO has the streams, the clock and the terminal settings of a command.
 type IO struct {
 	Out, Err io.Writer
 	// Now returns the current time. Default: time.Now.
@@ -68,6 +69,7 @@ func (s IO) Bar(title string) (tell func(snapshot.Progress), done func()) {
 	return tell, func() { b.Done() }
 }
 
+// Busy shows on a terminal that work is in progress. done removes it.
 func (s IO) Busy(title string) (done func()) {
 	return progress.Busy(s.screen(), s.ErrIsTerminal, title)
 }
@@ -102,6 +104,7 @@ func (c *countedSource) Records(ctx context.Context, id entry.Identity, fn func(
 	})
 }
 
+// Counted returns a number followed by its noun, in the singular or with a plural s.
 func Counted(n int, noun string) string { return CountedAs(n, noun, noun+"s") }
 
 // CountedAs returns n followed by a noun: one if n is 1, and more otherwise.
@@ -112,18 +115,22 @@ func CountedAs(n int, one, more string) string {
 	return fmt.Sprintf("%d %s", n, more)
 }
 
+// CountedObjects returns a number followed by "object" or "objects".
 func CountedObjects(n int) string { return Counted(n, "object") }
 
+// Within returns a text with a number of objects and a number of collections, such as "12 objects in 3 collections".
 func Within(objects, collections int) string {
 	return fmt.Sprintf("%s in %s", CountedObjects(objects), Counted(collections, "collection"))
 }
 
+// PrintJSON prints v to standard output as indented JSON.
 func PrintJSON(s IO, v any) error {
 	enc := json.NewEncoder(s.Out)
 	enc.SetIndent("", "    ")
 	return enc.Encode(v)
 }
 
+// OrDash returns s, or "-" if s is empty.
 func OrDash(s string) string {
 	if s == "" {
 		return "-"
@@ -131,6 +138,7 @@ func OrDash(s string) string {
 	return s
 }
 
+// Size formats a number of bytes in binary units.
 func Size(n int64) string {
 	if n < 1<<10 {
 		return fmt.Sprintf("%d B", n)

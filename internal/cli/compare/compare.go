@@ -18,6 +18,7 @@ import (
 	"github.com/larder-dev/larder/snapshot/diff"
 )
 
+// Options says which objects and fields Run compares.
 type Options struct {
 	Filter snapshot.Filter
 	Names  input.ObjectNames
@@ -99,6 +100,7 @@ type Side struct {
 	skipped []schema.GroupVersionResource
 }
 
+// SideError is an error of reading one of the files.
 type SideError struct {
 	Path string
 	error
@@ -125,8 +127,10 @@ func NewSide(name, path string, src source.Source, st source.Status, withKey boo
 	return d
 }
 
+// Skip excludes a resource from the comparison of the two files.
 func (d *Side) Skip(gvr schema.GroupVersionResource) { d.skipped = append(d.skipped, gvr) }
 
+// Collections implements snapshot.Source.
 func (d *Side) Collections(ctx context.Context) ([]snapshot.Collection, error) {
 	all, err := d.records.Collections(ctx)
 	if err != nil {

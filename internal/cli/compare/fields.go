@@ -14,8 +14,10 @@ import (
 	"github.com/larder-dev/larder/snapshot/diff"
 )
 
+// Hidden is printed instead of a confidential value.
 const Hidden = "***"
 
+// Field is one difference between two states of an object.
 type Field struct {
 	// Path is the path of the field, such as spec.template.spec.containers[name=web]; an empty path is the whole object.
 	Path string

@@ -35,6 +35,7 @@ type checkResult struct {
 	Problems    []string `json:"problems"`
 }
 
+// NewCheck returns larder check.
 func NewCheck(s command.IO) *cobra.Command {
 	var file input.FromFlag
 	var output command.OutputFlag

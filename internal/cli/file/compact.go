@@ -21,6 +21,7 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
+// NewCompact returns larder compact.
 func NewCompact(s command.IO) *cobra.Command {
 	var file command.StoreFlag
 	var key input.KeyFlag

@@ -17,6 +17,7 @@ import (
 
 const keyBytes = 32
 
+// NewKeygen returns larder keygen.
 func NewKeygen(s command.IO) *cobra.Command {
 	signing := false
 	cmd := &cobra.Command{

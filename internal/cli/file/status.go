@@ -17,6 +17,7 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
+// NewStatus returns larder status.
 func NewStatus(s command.IO) *cobra.Command {
 	var file input.FromFlag
 	var output command.OutputFlag

@@ -24,6 +24,7 @@ const (
 	waitEvery  = 100 * time.Millisecond
 )
 
+// NewWait returns larder wait.
 func NewWait(s command.IO) *cobra.Command {
 	var path, state string
 	var timeout time.Duration

@@ -12,6 +12,7 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
+// Request selects the objects that a command reads.
 type Request struct {
 	Resource string
 	// Namespace is the requested namespace. It is ignored if All is set.
@@ -26,6 +27,7 @@ type Request struct {
 	Collection string
 }
 
+// Choice holds the collections that answer a Request.
 type Choice struct {
 	Resource Resource
 	// Collections are collections of different namespaces, sorted by namespace.
@@ -256,6 +258,7 @@ func partial(storePath string, res Resource, parts []source.Collection) []string
 	return notes
 }
 
+// Scope describes which objects of its resource a collection contains: the namespace and the selectors.
 func Scope(c source.Collection) string {
 	var s []string
 	for _, part := range []struct{ name, value string }{

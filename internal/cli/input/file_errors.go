@@ -19,6 +19,7 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
+// StoreError adds a hint for the user to an error of opening a store for reading.
 func StoreError(path string, err error) error {
 	var held *source.HeldError
 	switch {
@@ -62,6 +63,7 @@ func holderName(holders []base.Holder) string {
 // snapshotSuffix is the usual suffix of snapshots. A store may have it, too.
 const snapshotSuffix = ".larder"
 
+// MakeSnapshot returns the hint that says how to make a snapshot at path.
 func MakeSnapshot(path string) string {
 	return fmt.Sprintf("larder snapshot save %s --from STORE makes one of a store, and of a live cluster without --from",
 		path)
@@ -78,6 +80,7 @@ func absentError(path string) error {
 			"answers: if it has just been started, try again; larder snapshot save makes a snapshot", path)
 }
 
+// EmptyError returns the error for an empty file.
 func EmptyError(path string) error {
 	err := fmt.Errorf("%s is empty: it is no store and no snapshot", path)
 	if strings.HasSuffix(path, snapshotSuffix) {
@@ -86,6 +89,7 @@ func EmptyError(path string) error {
 	return command.WithHint(err, "fill it with: larder sync RESOURCE… --store %s", path)
 }
 
+// DirectoryError returns the error for a directory given instead of a file.
 func DirectoryError(path string) error {
 	err := fmt.Errorf("%s is a directory, not a store or snapshot", path)
 	var there []string
@@ -100,11 +104,13 @@ func DirectoryError(path string) error {
 	return command.WithHint(err, "name a file in it, such as %s", there[0])
 }
 
+// IsDirectory reports whether there is a directory at path.
 func IsDirectory(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.IsDir()
 }
 
+// PathError explains an error of opening or creating a store by its path or by the file's content, and adds a hint.
 func PathError(path string, err error) error {
 	switch {
 	case err == nil:
@@ -165,6 +171,7 @@ func CheckPath(path string) error {
 	}
 }
 
+// IsSnapshot reports whether the file at path is a snapshot.
 func IsSnapshot(path string) bool {
 	is, err := snapshot.Is(path)
 	return err == nil && is
@@ -188,11 +195,13 @@ func isSame(a, b string) bool {
 	return a == b || err == nil && a == real
 }
 
+// Exists reports whether there is anything at path.
 func Exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
 }
 
+// ReadError adds a hint for the user to an error of reading an open store or snapshot.
 func ReadError(path string, err error) error {
 	if errors.Is(err, seal.ErrSealed) || errors.Is(err, seal.ErrWrongKey) {
 		by := ByFlag
@@ -210,6 +219,7 @@ func ReadError(path string, err error) error {
 	return err
 }
 
+// DamagedHint returns the hint for a damaged snapshot at path.
 func DamagedHint(path string) string {
 	return fmt.Sprintf("use another copy of %s, or take a new snapshot", path)
 }
@@ -231,6 +241,7 @@ func Holding(path string) string {
 	return HoldingAs(!errors.Is(err, store.ErrLocked), base.HoldersOf(path))
 }
 
+// HoldingAs returns a text with the processes that have a store open. reading says whether they read or write it.
 func HoldingAs(reading bool, holders []base.Holder) string {
 	verb := "write"
 	if reading {

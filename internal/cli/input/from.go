@@ -29,6 +29,7 @@ type FromFlag struct {
 	IdentityFlag
 }
 
+// Add adds --from and the flags of IdentityFlag.
 func (f *FromFlag) Add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.Path, "from", "",
 		"the `FILE` to read: a store, also while larder sync holds it, or a snapshot (required, or "+command.StoreVariable+
@@ -36,6 +37,7 @@ func (f *FromFlag) Add(cmd *cobra.Command) {
 	f.IdentityFlag.Add(cmd)
 }
 
+// Check sets the file to the value of LARDER_STORE if the flag is not given. It fails if neither is set.
 func (f *FromFlag) Check() error {
 	if f.Path = command.OrVariable(f.Path); f.Path == "" {
 		return command.Required("from")
@@ -43,10 +45,12 @@ func (f *FromFlag) Check() error {
 	return nil
 }
 
+// Open opens the file that --from names for reading.
 func (f *FromFlag) Open(ctx context.Context, s command.IO) (source.Source, error) {
 	return f.openPath(ctx, s, f.Path, f.SignedBy)
 }
 
+// Described opens the file that --from names for reading, and reads its status.
 func (f *FromFlag) Described(ctx context.Context, s command.IO) (source.Source, source.Status, error) {
 	return f.DescribePath(ctx, s, f.Path)
 }
@@ -60,12 +64,14 @@ type IdentityFlag struct {
 	made []age.Identity
 }
 
+// Add adds the flags.
 func (f *IdentityFlag) Add(cmd *cobra.Command) {
 	f.Key.AddAs(cmd, "the `FILE` of the keys that open sealed objects of a store. Default is the value of "+KeyVariable+
 		"; without keys, names and unsealed objects can be read")
 	f.AddIdentity(cmd)
 }
 
+// AddIdentity adds --identity alone, for commands that read only snapshots.
 func (f *IdentityFlag) AddIdentity(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&f.files, "identity", nil,
 		"a `FILE` of age identities or an ssh key that decrypts a snapshot; may be given again. A passphrase is read "+
@@ -120,6 +126,7 @@ func (f *IdentityFlag) openPath(
 	return src, nil
 }
 
+// DescribePath opens a store or snapshot for reading and reads its status.
 func (f *IdentityFlag) DescribePath(
 	ctx context.Context, s command.IO, path string,
 ) (source.Source, source.Status, error) {
@@ -134,6 +141,7 @@ func (f *IdentityFlag) DescribePath(
 	return src, status, nil
 }
 
+// OpenError adds a hint to an error of opening a store or snapshot for reading.
 func (f *IdentityFlag) OpenError(path string, err error) error {
 	var passphrase passphraseError
 	switch {
@@ -242,6 +250,7 @@ func FirstKeys(ctx context.Context, src source.Source, q source.Query) (keys []s
 	return keys
 }
 
+// NamespacesOf returns the namespaces of the first objects that a query selects (see FirstKeys).
 func NamespacesOf(ctx context.Context, src source.Source, q source.Query) (all []string) {
 	for _, key := range FirstKeys(ctx, src, q) {
 		if ns, _ := SplitKey(key); len(all) == 0 || all[len(all)-1] != ns {
@@ -271,6 +280,7 @@ func CompleteFiles(files int, from func(args []string) FromFlag) command.Complet
 	}
 }
 
+// CompleteKnown completes the names of well-known built-in resources. It needs no file and no server.
 func CompleteKnown(_ *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	known := slices.DeleteFunc(source.WellKnown(), func(name string) bool { return slices.Contains(args, name) })
 	return command.WithPrefix(known, toComplete), cobra.ShellCompDirectiveNoFileComp

@@ -18,8 +18,10 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
+// KeyVariable is the environment variable with the encryption keys of a store, for commands without --key-file.
 const KeyVariable = "LARDER_KEY"
 
+// MakeKey is the hint that says how to make an encryption key.
 const MakeKey = "a key is 32 random bytes in base64: larder keygen FILE makes one"
 
 // SealUsage is the usage text of --key-file in commands that write a store.
@@ -27,12 +29,15 @@ const SealUsage = "the `FILE` of the keys that seal Secrets in the store, the cu
 	"Default is the value " +
 	"of " + KeyVariable + "; without keys nothing is sealed"
 
+// KeyFlag is the flag --key-file, which names the file of the keys with which a command opens an encrypted store.
 type KeyFlag struct{ File string }
 
+// Add adds the flag to a command that writes a store.
 func (f *KeyFlag) Add(cmd *cobra.Command) {
 	f.AddAs(cmd, SealUsage)
 }
 
+// AddAs adds the flag --key-file with the given usage text.
 func (f *KeyFlag) AddAs(cmd *cobra.Command, usage string) {
 	cmd.Flags().StringVar(&f.File, "key-file", "", usage)
 }
@@ -68,6 +73,7 @@ func (f *KeyFlag) noteUnused(s command.IO, path string) {
 	}
 }
 
+// ByFlag is the text for hints that names the ways to give a key on the command line.
 const ByFlag = "--key-file or " + KeyVariable
 
 // KeyError adds a hint to an error of opening an encrypted store. by says where the user can name the key.
@@ -105,6 +111,7 @@ func keyCause(err error) error {
 	}
 }
 
+// NameKey returns the hint that tells the user to name the key of the store.
 func NameKey(path, by string) string {
 	return fmt.Sprintf("name the key that %s is sealed with by %s", path, by)
 }
@@ -191,6 +198,7 @@ func (e passphraseError) Unwrap() []error {
 	return []error{e.error, errPassphrase, age.ErrIncorrectIdentity}
 }
 
+// Passphrase returns the passphrase in the environment variable, or prompts for it.
 func Passphrase(s command.IO, prompt string) (string, error) {
 	if text := os.Getenv(PassphraseVariable); text != "" {
 		return text, nil
@@ -210,6 +218,7 @@ func Passphrase(s command.IO, prompt string) (string, error) {
 	return text, nil
 }
 
+// NewPassphrase prompts twice for a new passphrase, and fails if the two inputs differ.
 func NewPassphrase(s command.IO) (string, error) {
 	text, err := Passphrase(s, "Passphrase: ")
 	if err != nil || os.Getenv(PassphraseVariable) != "" {
@@ -227,6 +236,7 @@ const maxKey = 4 << 10
 
 const keyHint = "larder keygen --signing FILE makes such keys, and so does minisign -G -W"
 
+// PublicKeys parses the values of a flag. Each value is a public key of minisign, or a file with one.
 func PublicKeys(flag string, values []string) (all []minisign.PublicKey, err error) {
 	for _, value := range values {
 		var key minisign.PublicKey
@@ -256,6 +266,8 @@ func isSecret(text []byte) bool {
 	return minisign.IsEncrypted(text) || key.UnmarshalText(text) == nil
 }
 
+// SigningKey reads a minisign secret key without a password from the file that a flag names. It returns nil if file is
+// "".
 func SigningKey(flag, file string) (*minisign.PrivateKey, error) {
 	if file == "" {
 		return nil, nil

@@ -15,6 +15,7 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
+// Resource is a Kubernetes resource with its names: plural, singular, kind, short names and categories.
 type Resource = source.Resource
 
 // SplitKey splits an object's key, such as web/shop, into namespace and name. The namespace of a cluster-scoped object
@@ -45,6 +46,7 @@ func StoredResources(collections []source.Collection) []Resource {
 	return all
 }
 
+// Names joins the names that the function returns for the resources. Equal names are listed once.
 func Names(all []Resource, name func(Resource) string) string {
 	var s []string
 	for _, r := range all {
@@ -55,10 +57,12 @@ func Names(all []Resource, name func(Resource) string) string {
 	return strings.Join(s, ", ")
 }
 
+// NameOf returns the name of a collection's resource with its group, such as deployments.apps.
 func NameOf(c snapshot.Collection) string {
 	return c.Identity.GroupResource().String()
 }
 
+// ScopeOfID describes which objects of its resource a collection contains: the namespace and the selectors.
 func ScopeOfID(id entry.Identity) string {
 	return Scope(source.Collection{
 		Namespace: id.Namespace, LabelSelector: id.LabelSelector, FieldSelector: id.FieldSelector,
@@ -76,6 +80,7 @@ func Label(c source.Collection) string {
 	return r.String()
 }
 
+// LiveError returns the error of a mirrored collection on one line; "" if it has no error.
 func LiveError(l source.Live) string {
 	return strings.Join(strings.Fields(cmp.Or(l.Trouble, l.Error)), " ")
 }
@@ -99,6 +104,7 @@ func SourceWord(l source.Live) string {
 	return l.Source
 }
 
+// InCategory returns the known resources in a category, such as all.
 func InCategory(name string, known []Resource) []Resource {
 	var members []Resource
 	for _, r := range known {
@@ -115,6 +121,7 @@ var Secrets = Resource{
 	ResourceInfo:         entry.ResourceInfo{Kind: "Secret", Singular: "secret", Namespaced: true},
 }
 
+// SplitArgs splits arguments at commas into names of resources, like kubectl.
 func SplitArgs(args []string) []string {
 	return strings.FieldsFunc(strings.Join(args, ","), func(r rune) bool { return r == ',' })
 }
@@ -155,6 +162,7 @@ func MembersOf(category string, stored []source.Collection) []string {
 	return all
 }
 
+// AbsentMembers returns the built-in resources of a category that are not stored.
 func AbsentMembers(category string, stored []source.Collection) string {
 	var absent []string
 	for _, gr := range source.Members(category) {

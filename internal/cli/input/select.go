@@ -21,6 +21,7 @@ type SelectFlags struct {
 	Labels, Fields string
 }
 
+// Add adds the flags.
 func (f *SelectFlags) Add(cmd *cobra.Command) {
 	cmd.Flags().StringSliceVarP(&f.Namespaces, "namespace", "n", nil,
 		"take objects of this `NAMESPACE` only; may be given again. Default is all objects, also cluster-scoped ones")
@@ -28,6 +29,7 @@ func (f *SelectFlags) Add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.Fields, "field-selector", "", "field `SELECTOR`: take matching objects only")
 }
 
+// Check fails if a selector given by the user cannot be parsed.
 func (f *SelectFlags) Check() error {
 	_, _, err := CanonicalSelectors(f.Labels, f.Fields)
 	return err
@@ -73,6 +75,7 @@ func (f *SelectFlags) Filter(path string, args []string, files ...[]source.Colle
 // selected.
 type ObjectNames map[schema.GroupVersionResource][]string
 
+// Take reports whether the object with this key (namespace/name or name) is selected.
 func (n ObjectNames) Take(gvr schema.GroupVersionResource, key string) bool {
 	names, ok := n[gvr]
 	_, name := SplitKey(key)
@@ -107,6 +110,8 @@ func (f *SelectFlags) FilterObjects(
 	return out, names, err
 }
 
+// NamedBy returns the resources that an argument, which is a resource or a category, means in each of the files; each
+// resource once.
 func NamedBy(arg string, files ...[]source.Collection) []Resource {
 	var found []Resource
 	for _, stored := range files {
@@ -137,6 +142,7 @@ func filterName(r Resource, known []Resource) string {
 	return r.Full()
 }
 
+// DecodeError adds a hint to an error of decoding a stored object, which selectors and redaction require.
 func DecodeError(path string, err error) error {
 	if errors.Is(err, snapshot.ErrUndecodable) {
 		return command.WithHint(err,

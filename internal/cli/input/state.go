@@ -24,6 +24,7 @@ func State(now time.Time, c source.Collection) string {
 	return stateWith(now, c, briefs)
 }
 
+// StateWithoutNotes returns the state of a collection as State does, without its notes.
 func StateWithoutNotes(now time.Time, c source.Collection) string { return stateWith(now, c, nil) }
 
 func stateWith(now time.Time, c source.Collection, briefs []string) string {
@@ -89,6 +90,7 @@ func KnownDefects(c source.Collection) []entry.Note {
 	})
 }
 
+// PrintDefects prints each known defect of the collections' data once, with the resources that have it.
 func PrintDefects(s command.IO, all []source.Collection) { printNotes(s, all, KnownDefects) }
 
 // PrintNotes prints each note of the collections once, with the resources that have it.
@@ -109,6 +111,8 @@ func printNotes(s command.IO, all []source.Collection, of func(source.Collection
 // Forbidden reports whether the running sync gets a 403 from the API server when it lists or watches the collection.
 func Forbidden(c source.Collection) bool { return c.Live != nil && c.Live.Forbidden != "" }
 
+// ForbiddenNote returns one line that names the collections that the API server forbids. all is the number of mirrored
+// collections.
 func ForbiddenNote(forbidden []source.Collection, all int) string {
 	var labels []string
 	for _, c := range forbidden {
@@ -152,6 +156,7 @@ func addError(errs []Error, text, of string) []Error {
 
 const mostNamed = 5
 
+// Some joins the first mostNamed names, followed by the number of the others.
 func Some(names []string) string {
 	if len(names) > mostNamed+1 {
 		names = append(slices.Clone(names[:mostNamed]), fmt.Sprintf("%d more", len(names)-mostNamed))
@@ -165,6 +170,7 @@ const storeSecrets = "larder sync keeps secrets in memory only, " +
 // SaveElsewhere is the hint for a snapshot without Secrets; its %s is the name of the Secrets to save.
 const SaveElsewhere = storeSecrets + "; larder snapshot save FILE %s, without --from, takes them from the server"
 
+// InMemory returns the collections selected by f whose objects a running sync holds only in memory, not in the file.
 func InMemory(all []source.Collection, f snapshot.Filter) []source.Collection {
 	var memory []source.Collection
 	for _, c := range all {
@@ -175,6 +181,7 @@ func InMemory(all []source.Collection, f snapshot.Filter) []source.Collection {
 	return memory
 }
 
+// NoteLeftOut prints the collections that were left out of a snapshot when it was saved.
 func NoteLeftOut(s command.IO, path string, status source.Status) {
 	if status.Snapshot == nil {
 		return
@@ -184,6 +191,7 @@ func NoteLeftOut(s command.IO, path string, status source.Status) {
 	}
 }
 
+// NotePart prints a note for each collection selected by f of which the snapshot holds only some of the objects.
 func NotePart(s command.IO, path string, all []source.Collection, f snapshot.Filter) {
 	for _, c := range all {
 		if len(c.Filtered) > 0 && f.Takes(c.Saved()) {

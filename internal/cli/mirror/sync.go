@@ -48,6 +48,7 @@ type syncOptions struct {
 	exclude []string
 }
 
+// NewSync returns larder sync.
 func NewSync(s command.IO) *cobra.Command {
 	o := syncOptions{cluster: cluster.NewFlags()}
 	cmd := &cobra.Command{

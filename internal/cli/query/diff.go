@@ -27,6 +27,7 @@ type diffOptions struct {
 	strict   bool
 }
 
+// NewDiff returns larder diff.
 func NewDiff(s command.IO) *cobra.Command {
 	var o diffOptions
 	cmd := &cobra.Command{

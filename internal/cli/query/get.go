@@ -37,6 +37,7 @@ type getOptions struct {
 	eventsAsked    bool // --output-watch-events is set: templates and columns print events, too
 }
 
+// NewGet returns larder get.
 func NewGet(s command.IO) *cobra.Command {
 	o := getOptions{print: newPrintFlags()}
 	cmd := &cobra.Command{

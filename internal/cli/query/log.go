@@ -34,6 +34,7 @@ type logOptions struct {
 	ignore   []string
 }
 
+// NewLog returns larder log.
 func NewLog(s command.IO) *cobra.Command {
 	var o logOptions
 	cmd := &cobra.Command{

@@ -27,6 +27,7 @@ type watchOptions struct {
 	changes bool
 }
 
+// NewWatch returns larder watch.
 func NewWatch(s command.IO) *cobra.Command {
 	o := watchOptions{getOptions: getOptions{print: newPrintFlags()}}
 	o.print.watched = true

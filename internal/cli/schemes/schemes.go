@@ -7,8 +7,10 @@ import (
 	"github.com/larder-dev/larder/snapshot/remote/s3"
 )
 
+// Options returns the options of package remote that add the schemes s3 and oci.
 func Options() remote.Options {
 	return remote.Options{Schemes: map[string]remote.Scheme{"s3": s3.Scheme, "oci": oci.Scheme}}
 }
 
+// URLs lists the supported URLs, for usage texts.
 const URLs = "DIR/, s3://BUCKET/PREFIX/ or oci://REGISTRY/REPOSITORY"

@@ -122,6 +122,7 @@ const (
 	mostFieldLines  = 100
 )
 
+// Compared is the comparison of the served file with an older one.
 type Compared struct {
 	a, b   *compare.Side
 	hidden []string // hidden has messages about resources that the comparison leaves out, with the reason

@@ -32,6 +32,7 @@ import (
 // name is the name of the user and of the context in the kubeconfig that a port writes.
 const name = "larder"
 
+// Options says at which address and to which users a Port serves.
 type Options struct {
 	Flags
 	// Upstream is the API server that authenticates and authorizes users other than the owner of the kubeconfig; nil
@@ -43,6 +44,7 @@ type Options struct {
 	Temporary bool
 }
 
+// Port is the server of the Kubernetes API at one address. Create it with Listen.
 type Port struct {
 	// URL is the address of the port. Config is the content of a kubeconfig for the port; Serve sets it.
 	URL    string
@@ -133,6 +135,7 @@ func (p *Port) reuseToken(logger logr.Logger) error {
 	return nil
 }
 
+// Served is the content, such as a mirror or a file, that a Port serves.
 type Served struct {
 	Source serve.Source
 	// Facts are the stored documents with facts about the API server, such as the keys of its service accounts, or nil.
@@ -147,6 +150,7 @@ type Served struct {
 	Compared *Compared
 }
 
+// Serve starts to answer requests in the background, until Close.
 func (p *Port) Serve(ctx context.Context, s Served) error {
 	logger := klog.FromContext(ctx)
 	limitMemory(int64(p.o.memory))
@@ -287,6 +291,7 @@ func (p *Port) put(
 	return h, listener.NewServer(page.Files(guarded), certificates.Config(g.authorities), access.Limits{}, logger), nil
 }
 
+// Page returns the URL of the web page that shows the served content to people.
 func (p *Port) Page() string { return p.URL + "/" }
 
 // PageWithToken returns the URL of the web page with the kubeconfig's token, which signs the user in with read access
@@ -296,6 +301,7 @@ func (p *Port) PageWithToken() string { return p.Page() + "#token=" + p.token }
 // Kubeconfig returns the path of the kubeconfig that Serve has written; "" if it has written none.
 func (p *Port) Kubeconfig() string { return p.o.Kubeconfig }
 
+// Close ends all requests to the port and waits until their handlers have returned.
 func (p *Port) Close() error {
 	if p.handler == nil {
 		return p.listener.Close()

@@ -34,6 +34,7 @@ type serveOptions struct {
 	keys    []string // keys are the public keys given with --signed-by
 }
 
+// NewServe returns larder serve.
 func NewServe(s command.IO) *cobra.Command {
 	var o serveOptions
 	cmd := &cobra.Command{
@@ -193,6 +194,7 @@ func child(ctx context.Context, p *Port, args []string) (err error) {
 	return err
 }
 
+// Flags are the flags that say where and to whom objects are served.
 type Flags struct {
 	// Address is the HOST:PORT to serve at; empty serves nothing.
 	Address    string
@@ -262,6 +264,7 @@ func (f *Flags) Check() (err error) {
 	return nil
 }
 
+// CheckUnused fails if flags about serving are given without --serve, so that they would have no effect.
 func (f *Flags) CheckUnused(flags *pflag.FlagSet) error {
 	if f.Address != "" {
 		return nil

@@ -14,6 +14,7 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
+// NewSnapshot returns larder snapshot.
 func NewSnapshot(s command.IO) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "snapshot",

@@ -59,6 +59,8 @@ func isVisible(text, keep string) bool {
 // visibleWriter escapes control characters in each write separately, so no write may end within a UTF-8 character.
 type visibleWriter struct{ w io.Writer }
 
+// NewVisibleWriter returns a writer that escapes control characters and writes to w. No write may end within a UTF-8
+// character.
 func NewVisibleWriter(w io.Writer) io.Writer { return visibleWriter{w} }
 
 func (v visibleWriter) Write(b []byte) (int, error) {
@@ -79,6 +81,7 @@ type Writer struct {
 	rest []byte
 }
 
+// NewWriter returns a Writer to the terminal w.
 func NewWriter(w io.Writer) *Writer { return &Writer{w: w} }
 
 func (t *Writer) Write(b []byte) (int, error) {
@@ -133,12 +136,14 @@ type Table struct {
 	colours map[int]func(cell string) Colour
 }
 
+// NewTable returns a table with these headers; Flush prints it to w.
 func NewTable(w io.Writer, header ...string) *Table {
 	t := &Table{to: w}
 	t.Row(header...)
 	return t
 }
 
+// Row adds a row to the table. Flush prints it.
 func (t *Table) Row(cells ...string) {
 	shown := make([]string, len(cells))
 	for i, cell := range cells {
@@ -175,6 +180,7 @@ func (t *Table) line(row []string, widths []int, painted bool) string {
 	return b.String() + "\n"
 }
 
+// Flush prints all rows of the table, in columns.
 func (t *Table) Flush() error {
 	var widths []int
 	for _, row := range t.rows {
@@ -196,12 +202,14 @@ func (t *Table) Flush() error {
 // Colour is the terminal escape sequence that starts a colour; "" is no colour.
 type Colour string
 
+// The colours of good, doubtful and bad states.
 const (
 	Green  Colour = "\x1b[32m"
 	Yellow Colour = "\x1b[33m"
 	Red    Colour = "\x1b[31m"
 )
 
+// Paint returns text between the escape sequences that start and end the colour.
 func (c Colour) Paint(text string) string {
 	if c == "" || text == "" {
 		return text

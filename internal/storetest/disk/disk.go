@@ -17,6 +17,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
+// Suffixes of the files beside the store. Their names begin with its path.
 const (
 	SuffixOpening = ".opening"  // a file with this suffix exists while a process opens the store
 	SuffixNew     = ".new-"     // random text follows: an unfinished file, possibly left by a crash
@@ -44,11 +45,13 @@ var (
 	Dropped   = []byte("dropped")   // number → bucket with the rest of a dropped collection
 )
 
+// Keys in Root.
 var (
 	Clean = []byte("clean") // this key is present if the file was closed cleanly
 	Keys  = []byte("keys")  // this key has a record with the data keys
 )
 
+// Names in the bucket of a collection.
 var (
 	Info         = []byte("info")       // a key, not a bucket: a record with the collection's Info; see EditInfo
 	Objects      = []byte("objects")    // object key → record
@@ -59,12 +62,14 @@ var (
 	Cursors      = []byte("handlers")   // handler name → record with the handler's position
 )
 
+// PutFormat sets the stored format version.
 func PutFormat(tx *bolt.Tx, version uint64) error {
 	v := binary.BigEndian.AppendUint64(nil, version)
 	v = binary.BigEndian.AppendUint32(v, crc32.Checksum(v, crc32.MakeTable(crc32.Castagnoli)))
 	return tx.Bucket(Root).Put([]byte("format"), v)
 }
 
+// Collection returns the bucket of the collection with this id in Root.
 func Collection(tx *bolt.Tx, id string) (*bolt.Bucket, error) {
 	b := tx.Bucket(Root).Bucket([]byte(id))
 	if b == nil {
@@ -73,6 +78,7 @@ func Collection(tx *bolt.Tx, id string) (*bolt.Bucket, error) {
 	return b, nil
 }
 
+// EachCollection calls fn with the id and the bucket of every collection in the file.
 func EachCollection(tx *bolt.Tx, fn func(id string, b *bolt.Bucket) error) error {
 	root := tx.Bucket(Root)
 	return root.ForEachBucket(func(name []byte) error { return fn(string(name), root.Bucket(name)) })
@@ -87,13 +93,16 @@ func Each(b *bolt.Bucket, fn func(k, v []byte) error) error {
 	return b.ForEach(fn)
 }
 
+// Len returns the number of entries of a bucket, and 0 for nil.
 func Len(b *bolt.Bucket) (n int) {
 	_ = Each(b, func(_, _ []byte) error { n++; return nil })
 	return n
 }
 
+// SeqKey returns the key for a sequence number.
 func SeqKey(seq uint64) []byte { return binary.BigEndian.AppendUint64(nil, seq) }
 
+// ParseSeqKey is the inverse of SeqKey.
 func ParseSeqKey(k []byte) uint64 { return binary.BigEndian.Uint64(k) }
 
 // DictionaryKey returns the key for the checksum of a dictionary's record.
@@ -112,6 +121,7 @@ const RecordFixed = 5
 // SealOverhead is the number of bytes that sealing adds to a payload.
 const SealOverhead = 24 + 16
 
+// Record is a decoded record.
 type Record struct {
 	Version    byte
 	UID, RV    string
@@ -278,6 +288,7 @@ func info(b *bolt.Bucket) (Record, map[string]any, error) {
 	return r, m, err
 }
 
+// DataKeys returns the ids of the stored data keys.
 func DataKeys(tx *bolt.Tx) (ids []uint64, err error) {
 	data := tx.Bucket(Root).Get(Keys)
 	if data == nil {

@@ -22,8 +22,11 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
+// ErrStrays is exported as reflector.ErrStrays.
 var ErrStrays = errors.New("something else is listed than was asked for")
 
+// Gate decides which of the server's objects are delivered to the sink: by Go type, scope and shard. It counts the
+// objects that it drops.
 type Gate struct {
 	o Options
 	DropCount
@@ -36,6 +39,7 @@ type Gate struct {
 	skippedCount int
 }
 
+// Options are the options of New.
 type Options struct {
 	// ExpectedType, Admit and Shard have the meaning of the same fields in reflector.Options.
 	ExpectedType runtime.Object
@@ -52,6 +56,7 @@ type Dropped struct {
 	Unsharded string
 }
 
+// New returns a Gate.
 func New(o Options) *Gate { return &Gate{o: o} }
 
 func (g *Gate) update(change func(*Dropped)) {
@@ -59,11 +64,13 @@ func (g *Gate) update(change func(*Dropped)) {
 	g.o.OnDrop(g.dropped)
 }
 
+// DropCount counts the dropped objects, for example of one list.
 type DropCount struct {
 	Strays  int
 	foreign foreigners
 }
 
+// Since returns how many objects were dropped since the earlier count then.
 func (p DropCount) Since(then DropCount) DropCount {
 	return DropCount{p.Strays - then.Strays, p.foreign.since(then.foreign)}
 }
@@ -108,6 +115,7 @@ func (g *Gate) Check(ctx context.Context, ev watch.Event) (entry.ObjectRef, bool
 	return ref, true
 }
 
+// Skip logs and counts an object that is dropped; err is the reason.
 func (g *Gate) Skip(ctx context.Context, ref entry.ObjectRef, err error) {
 	g.logSkipped(ctx, ref, err)
 	var st stray
@@ -155,6 +163,7 @@ func (e stray) Unwrap() error { return e.error }
 // Is makes errors.Is(err, ErrStrays) true for the error of a single stray, as it is for the error of a list.
 func (e stray) Is(target error) bool { return target == ErrStrays }
 
+// Admit returns an error of type stray if Options.Admit refuses the object.
 func (g *Gate) Admit(ref entry.ObjectRef, obj runtime.Object) error {
 	if g.o.Admit == nil {
 		return nil
@@ -187,6 +196,7 @@ func (g *Gate) RefOf(obj runtime.Object) (entry.ObjectRef, error) {
 	return ref, nil
 }
 
+// Identify returns the reference (key, UID, resourceVersion) of an object of any type.
 func Identify(obj runtime.Object) (entry.ObjectRef, error) {
 	acc, err := meta.Accessor(obj)
 	if err != nil {

@@ -16,8 +16,10 @@ type Progress struct {
 	comparable bool
 }
 
+// At returns the Progress of a stream that starts at rv: after a list or a seed, or from a stored state.
 func At(rv string) Progress { return Progress{RV: rv, comparable: entry.ComparableRV(rv)} }
 
+// Comparable reports whether the stream's resourceVersion can be compared with others.
 func (c *Progress) Comparable() bool { return c.comparable }
 
 // Below reports whether resourceVersion a is lower than b. Both arguments must be comparable.
@@ -31,6 +33,7 @@ func Max(a, b string) string {
 	return a
 }
 
+// Reached reports whether the stream has been delivered up to rv.
 func (c *Progress) Reached(rv string) bool { return c.comparable && !Below(c.RV, rv) }
 
 // Advance sets RV to the resourceVersion of an event or bookmark, if that is higher or cannot be compared. It returns
@@ -92,6 +95,7 @@ func (n *Newest) Put(ref entry.ObjectRef) {
 	}
 }
 
+// Find returns the reference to the object with that key, and whether the list n contains it.
 func (n *Newest) Find(key string) (entry.ObjectRef, bool) {
 	i := slices.IndexFunc(n.Refs, func(r entry.ObjectRef) bool { return r.Key == key })
 	if i < 0 {
@@ -100,6 +104,7 @@ func (n *Newest) Find(key string) (entry.ObjectRef, bool) {
 	return n.Refs[i], true
 }
 
+// Remove removes the object with that key from the list.
 func (n *Newest) Remove(key string) {
 	n.Refs = slices.DeleteFunc(n.Refs, func(r entry.ObjectRef) bool { return r.Key == key })
 }
@@ -116,21 +121,25 @@ type ListNewest struct {
 	touched map[string]struct{}
 }
 
+// NewListNewest returns a ListNewest for a new list.
 func NewListNewest() *ListNewest {
 	return &ListNewest{touched: map[string]struct{}{}}
 }
 
+// Item adds an item of one of the list's pages.
 func (l *ListNewest) Item(ref entry.ObjectRef) {
 	if _, ok := l.touched[ref.Key]; !ok {
 		l.items.Put(ref)
 	}
 }
 
+// Put adds the object of an ADDED or MODIFIED event during the list.
 func (l *ListNewest) Put(ref entry.ObjectRef) {
 	l.touch(ref.Key)
 	l.events.Put(ref)
 }
 
+// Remove removes the object of a DELETED event during the list.
 func (l *ListNewest) Remove(key string) {
 	l.touch(key)
 	l.events.Remove(key)

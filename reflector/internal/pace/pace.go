@@ -21,7 +21,7 @@ const (
 	leastLimit = 2
 	// pageBytes is the target size of a page. Half of it holds 2,000 pods.
 	pageBytes = 16 << 20
-	// PromptPage: faster pages double the next limit. API servers cut off answers that take a minute.
+	// PromptPage is the time below which a page doubles the next limit. API servers cut off answers that take a minute.
 	PromptPage = 20 * time.Second
 	// maxPenalty is the maximum number of pages that must arrive before a larger page is requested (Limit.hold).
 	maxPenalty = 32
@@ -42,6 +42,7 @@ type Limit struct {
 	slow    int
 }
 
+// NewLimit returns the limit of a run whose pages may have up to most objects.
 func NewLimit(most int64) Limit {
 	return Limit{Next: min(firstLimit, most), Least: min(leastLimit, most), most: most, settled: true}
 }
@@ -153,6 +154,7 @@ type Patience struct {
 	doublings int
 }
 
+// Time returns the time-out of the next request for a single object.
 func (p *Patience) Time() time.Duration {
 	return min(RequestTimeout<<p.doublings, maxPatience)
 }
@@ -180,6 +182,7 @@ const (
 	DrainTimeout = 3 * time.Second
 	// drainGrace is the time beyond DrainTimeout that a server may ignore the time-out before its watch is silent.
 	drainGrace = 30 * time.Second
+	// MaxSilence is the maximum time for which a watch may deliver nothing.
 	MaxSilence = 10 * time.Minute
 )
 
@@ -193,6 +196,7 @@ type Silence struct {
 	doublings int
 }
 
+// Limit returns how long a watch from rv may deliver nothing. draining is true if the watch has the short DrainTimeout.
 func (q *Silence) Limit(draining bool, rv string) time.Duration {
 	switch {
 	case q.doublings > 0 && rv == q.at:
@@ -216,6 +220,7 @@ func (q *Silence) Closed(rv string) {
 // Health is how long a watch must live to reset the back-off. A list within this time after another list waits.
 const Health = 2 * time.Minute
 
+// Backoff counts failures in a row. The zero value is ready.
 type Backoff struct {
 	failures int
 }
@@ -228,4 +233,5 @@ func (b *Backoff) Next(retryAfter time.Duration) time.Duration {
 	return retryAfter + rand.N(d+1)
 }
 
+// Reset resets the count of failures, so that the next wait is short again.
 func (b *Backoff) Reset() { b.failures = 0 }

@@ -65,6 +65,7 @@ func Rejected(err error) bool {
 	return status.Code != http.StatusBadGateway
 }
 
+// Refused reports whether err says that the server does not accept the request's parameters.
 func Refused(err error) bool { return apierrors.IsBadRequest(err) || apierrors.IsInvalid(err) }
 
 // RefusesMetadata reports whether a list of whole objects might succeed after the error err of a list of metadata.
@@ -95,6 +96,7 @@ func Cut(err error) bool {
 		errors.Is(err, io.ErrUnexpectedEOF) || strings.Contains(err.Error(), inTheBody)
 }
 
+// RetryAfter returns how long the server asked the client to wait; 0 if it did not.
 func RetryAfter(err error) time.Duration {
 	if s, ok := apierrors.SuggestsClientDelay(err); ok {
 		return time.Duration(s) * time.Second
@@ -122,12 +124,14 @@ const inTheStream = "unable to decode an event from the watch stream: "
 var lostConnections = []string{"http2: ", "stream error: ", "read tcp ", "read unix ", "tls: ", "local error: tls: ",
 	"remote error: tls: "}
 
+// Undecodable reports whether err says that an event of a watch cannot be decoded.
 func Undecodable(err error) bool {
 	return apierrors.HasStatusCause(err, watchDecoding) && !slices.ContainsFunc(lostConnections, func(s string) bool {
 		return strings.Contains(err.Error(), inTheStream+s)
 	})
 }
 
+// EventError returns the error of an ERROR event.
 func EventError(ev watch.Event) error {
 	if ev.Object == nil {
 		return errors.New("the server sent an ERROR event without an object")

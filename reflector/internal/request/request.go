@@ -21,6 +21,7 @@ import (
 // CallWait is how long a call of a ListerWatcher may outlive its context before it is reported as overdue.
 const CallWait = 5 * time.Second
 
+// Of returns the Requests that call lw. by is notified of the progress of their HTTP requests.
 func Of(lw cache.ListerWatcherWithContext, by Awaiter) Requests { return Requests{lw, by} }
 
 // Requests makes the calls to the user's ListerWatcher. Some ListerWatchers ignore their context (a cache.ListWatch
@@ -90,6 +91,7 @@ func (l Requests) Watch(
 	})
 }
 
+// Awaiter is notified of the progress of HTTP requests.
 type Awaiter interface {
 	// Await is called when an HTTP request begins. The returned function is called when the first byte of the answer
 	// has arrived, or when the request has ended.

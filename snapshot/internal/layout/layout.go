@@ -14,6 +14,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
+// Version is the version of the snapshot file's format.
 const Version = 1
 
 // The magic numbers, sizes and limits of the format, which snapshot/README.md explains.
@@ -42,12 +43,14 @@ const (
 
 var crcTable = crc32.MakeTable(crc32.Castagnoli)
 
+// Digest is a SHA-256.
 type Digest = [DigestSize]byte
 
 // ID is the random id of a snapshot file, in its prologue and its footer. A snapshot that is stored inside an object
 // has another ID, so its footer is not mistaken for the file's.
 type ID [idSize]byte
 
+// NewID returns a random ID.
 func NewID() (id ID) {
 	_, _ = rand.Read(id[:]) // never fails, by the documentation of crypto/rand
 	return id
@@ -60,6 +63,7 @@ type Prologue struct {
 	Larder  string
 }
 
+// Append appends the encoded prologue to dst.
 func (p Prologue) Append(dst []byte) []byte {
 	start := len(dst)
 	dst = append(dst, Magic...)
@@ -106,6 +110,7 @@ type Footer struct {
 	Digest Digest
 }
 
+// Append appends the encoded footer, FooterSize bytes, to dst.
 func (f Footer) Append(dst []byte) []byte {
 	start := len(dst)
 	dst = binary.BigEndian.AppendUint64(dst, f.Catalog)
@@ -116,6 +121,7 @@ func (f Footer) Append(dst []byte) []byte {
 	return append(dst, magicEnd...)
 }
 
+// ParseFooter parses the last FooterSize bytes of a file. ok is false if they are not a footer.
 func ParseFooter(data []byte) (f Footer, ok bool) {
 	const sum = FooterSize - 4 - len(magicEnd)
 	if len(data) != FooterSize || !bytes.HasSuffix(data, []byte(magicEnd)) ||
@@ -141,6 +147,7 @@ type Block struct {
 	Offset int64
 }
 
+// AppendBlock appends the index entry of a block to dst.
 func AppendBlock(dst []byte, b Block) []byte {
 	dst = appendSized(appendSized(dst, b.First), b.Last)
 	for _, n := range []int{b.Count, b.Size, b.Stored} {
@@ -291,6 +298,7 @@ type Compressor struct {
 	out     []byte
 }
 
+// NewCompressor returns a Compressor, whose tables take some MiB.
 func NewCompressor() (*Compressor, error) {
 	e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedDefault), zstd.WithEncoderConcurrency(1),
 		zstd.WithEncoderCRC(false), zstd.WithSingleSegment(true), zstd.WithLowerEncoderMem(true),
@@ -324,6 +332,7 @@ type Decompressor struct {
 	out     []byte
 }
 
+// NewDecompressor returns a Decompressor.
 func NewDecompressor() (*Decompressor, error) {
 	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
 		zstd.WithDecoderMaxMemory(MaxPart), zstd.WithDecoderMaxWindow(MaxPart), zstd.WithDecodeAllCapLimit(true))

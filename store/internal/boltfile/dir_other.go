@@ -4,6 +4,7 @@ package boltfile
 
 import "os"
 
+// RenamesOpen reports whether a file can be renamed while it is open.
 const RenamesOpen = false
 
 // nameless returns false: an open file cannot be removed on these systems.

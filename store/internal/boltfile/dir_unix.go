@@ -8,6 +8,7 @@ import (
 	"syscall"
 )
 
+// RenamesOpen reports whether a file can be renamed while it is open.
 const RenamesOpen = true
 
 // nameless reports whether an open file has been removed: its number of hard links is 0.

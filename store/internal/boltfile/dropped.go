@@ -18,6 +18,7 @@ const (
 	dropRetry = time.Minute
 )
 
+// Dropping describes the removal of a dropped collection to callers that wait for the writer lock.
 var Dropping = Work{What: "the removal of a collection", Frees: true}
 
 // Drop moves a bucket to BucketDropped, where readers do not look. Call ClearDropped after the transaction.

@@ -74,6 +74,7 @@ func (f *File) Exchange(ctx context.Context, x Exchange) (movedTo string, err er
 	return movedTo, err
 }
 
+// Fresh makes an empty file under a temporary name, for a copy of old.
 func (f *File) Fresh(old *Handle) (*Handle, error) {
 	size := int64(0)
 	if info, err := old.File.Stat(); err == nil {

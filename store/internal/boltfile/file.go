@@ -110,6 +110,7 @@ func New(path string, o Options) *File {
 	return f
 }
 
+// Logger returns the logger of messages about the file.
 func (f *File) Logger() logr.Logger {
 	if f.o.Logger != nil {
 		return f.o.Logger.WithValues("file", f.Path)
@@ -117,6 +118,7 @@ func (f *File) Logger() logr.Logger {
 	return klog.Background().WithValues("file", f.Path)
 }
 
+// ReadOnly reports whether the file is open for reading only.
 func (f *File) ReadOnly() bool { return f.o.ReadOnly }
 
 // Quarantined returns the name to which Open moved a damaged file, or "".
@@ -295,6 +297,7 @@ type Workers struct {
 	running sync.WaitGroup
 }
 
+// Workers returns a Workers for one user of the file. It has no goroutines yet.
 func (f *File) Workers() *Workers {
 	w := &Workers{file: f}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
@@ -352,4 +355,5 @@ func (w *Workers) Stop() {
 	w.Wait()
 }
 
+// Wait waits until no function is running.
 func (w *Workers) Wait() { w.running.Wait() }

@@ -14,6 +14,7 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
+// Handle is one open bbolt file.
 type Handle struct {
 	Path string
 	DB   *bolt.DB
@@ -103,6 +104,7 @@ type commitError struct {
 func (e *commitError) Error() string { return e.Err.Error() }
 func (e *commitError) Unwrap() error { return e.Err }
 
+// Update runs fn in a write transaction and commits it with commit.
 func (h *Handle) Update(fn, commit func(tx *bolt.Tx) error) error {
 	return contain(func() error {
 		tx, err := h.begin(true)
@@ -177,6 +179,7 @@ func ScanAfter(b *bolt.Bucket, after string) *Scan {
 	return &Scan{c: b.Cursor(), last: []byte(after)}
 }
 
+// Next returns the next key and its value; nil at the end.
 func (s *Scan) Next() (k, v []byte) {
 	switch {
 	case s.Err != nil:

@@ -118,6 +118,7 @@ func (a *anew) tried(err error) {
 	a.next = time.Now().Add(a.wait)
 }
 
+// WantNone returns ErrExists if anything exists at path.
 func WantNone(path string) error {
 	switch _, err := os.Lstat(path); {
 	case isMissing(err):

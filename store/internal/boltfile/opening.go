@@ -126,6 +126,7 @@ func (o *opening) walk(pages *boltcheck.File, how boltcheck.WalkOptions) error {
 	return OwnErrors(err)
 }
 
+// OwnErrors wraps the errors of boltcheck with entry.ErrDamaged and ErrForeign.
 func OwnErrors(err error) error {
 	switch {
 	case errors.Is(err, boltcheck.ErrDamaged):
@@ -231,6 +232,7 @@ func (o *opening) limit() int {
 	return int(limit)
 }
 
+// PagesError returns an error for the problems that a walk found. It wraps entry.ErrDamaged.
 func PagesError(path string, problems []string) error {
 	return fmt.Errorf("%w: %s has %d problems, the first is: %s", entry.ErrDamaged, path, len(problems), problems[0])
 }

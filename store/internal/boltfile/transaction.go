@@ -20,6 +20,7 @@ func (f *File) View(ctx context.Context, fn func(tx *bolt.Tx) error) error {
 	return f.ViewHandle(ctx, func(_ *Handle, tx *bolt.Tx) error { return fn(tx) })
 }
 
+// ViewHandle runs fn in a read transaction, as View does, and also passes the handle of the file to fn.
 func (f *File) ViewHandle(ctx context.Context, fn func(h *Handle, tx *bolt.Tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -164,6 +165,7 @@ type Work struct {
 	Long bool
 }
 
+// Work of the store itself.
 var (
 	Upkeep  = Work{What: "upkeep of the file"}
 	Closing = Work{What: "the closing of the store"}

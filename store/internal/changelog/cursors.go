@@ -41,6 +41,7 @@ type Snapshot struct {
 	retain time.Duration // retain is State.Retain
 }
 
+// Load sets the cursors, and how long tombstones are retained, to the values in the file.
 func (c *Cursors) Load(all map[string]consumer.Position, retain time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -57,6 +58,7 @@ func (c *Cursors) Any() bool {
 	return len(c.all) > 0 || c.retain > 0
 }
 
+// Dirty reports whether the file lacks the current state of a cursor.
 func (c *Cursors) Dirty() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -110,6 +112,7 @@ func (c *Cursors) resetLocked(one *cursor, anew consumer.Position) {
 	c.version++
 }
 
+// ResetAll resets every cursor, after objects or tombstones were lost. st is the state of the file.
 func (c *Cursors) ResetAll(st State) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -181,12 +184,14 @@ func (c *Cursors) CloseOne(name string) {
 	}
 }
 
+// Remove removes a cursor that is no longer in the file.
 func (c *Cursors) Remove(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.all, name)
 }
 
+// Get returns the cursor, and the number of its resets in this process.
 func (c *Cursors) Get(name string) (now consumer.Position, resets int, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -215,6 +220,7 @@ func (c *Cursors) Move(name string, resets int, to consumer.Position) error {
 	return nil
 }
 
+// Retained returns how long tombstones are kept for readers. It fails with ErrClosed after Close.
 func (c *Cursors) Retained() (time.Duration, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -224,6 +230,7 @@ func (c *Cursors) Retained() (time.Duration, error) {
 	return c.retain, nil
 }
 
+// SetRetained records that the file has State.Retain.
 func (c *Cursors) SetRetained(retain time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -274,6 +281,7 @@ func (s *State) Anew(why consumer.ResetReason) consumer.Position {
 	return consumer.Position{Seq: s.Last(), Replaying: true, Why: why}
 }
 
+// PutCursor stores a cursor in the bucket of cursors.
 func PutCursor(cursors *bolt.Bucket, collection, name string, c consumer.Position) error {
 	data, err := format.AppendCursor(nil, collection, name, c)
 	if err != nil {

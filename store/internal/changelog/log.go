@@ -26,6 +26,7 @@ func Create(b *bolt.Bucket) error {
 	return nil
 }
 
+// Log reads the changelog of a collection in one transaction.
 type Log struct {
 	collection                         string
 	objects, seqs, tombstones, cursors *bolt.Bucket
@@ -103,6 +104,7 @@ func (l *Log) named(seq, key []byte) (Change, error) {
 	return c, err
 }
 
+// Live returns the object under a key, and whether there is one.
 func (l *Log) Live(key string) (c Change, found bool, err error) {
 	data := l.objects.Get([]byte(key))
 	if data == nil {
@@ -112,6 +114,7 @@ func (l *Log) Live(key string) (c Change, found bool, err error) {
 	return c, err == nil, err
 }
 
+// Live returns the Change of a record in the bucket of objects.
 func Live(collection, key string, data []byte) (c Change, err error) {
 	c.Key, c.RecordKey = key, key
 	c.Header, c.Payload, err = format.ParseRecord(collection, key, data)
@@ -150,6 +153,7 @@ func (l *Log) Oldest(key string, from, upTo uint64) (c Change, found bool, err e
 	return live, there, gone.Err
 }
 
+// State is the state of the changelog in the info record of a collection.
 type State struct {
 	// NextSeq is the number of the next record or tombstone. It also numbers records without a changelog.
 	NextSeq uint64
@@ -168,21 +172,25 @@ type State struct {
 	ListedRV  string
 }
 
+// StateOf returns the state in an info record.
 func StateOf(r *format.Info) State {
 	return State{NextSeq: r.NextSeq, Since: r.FeedSince, Lacks: r.FeedLacks, Tombstones: r.Tombstones,
 		Retain: max(r.Retain, 0), Marked: r.Marked, ListedSeq: r.ListedSeq, ListedRV: r.ListedRV}
 }
 
+// Store puts the state into an info record.
 func (s *State) Store(r *format.Info) {
 	r.NextSeq, r.FeedSince, r.FeedLacks, r.Tombstones, r.Retain = s.NextSeq, s.Since, s.Lacks, s.Tombstones, s.Retain
 	r.Marked, r.ListedSeq, r.ListedRV = s.Marked, s.ListedSeq, s.ListedRV
 }
 
+// Kept reports whether there is a changelog.
 func (s *State) Kept() bool { return s.Since != 0 }
 
 // Has reports whether the changelog must have an entry for the record with that number.
 func (s *State) Has(seq uint64) bool { return s.Kept() && seq >= s.Since }
 
+// Last returns the number of the last change.
 func (s *State) Last() uint64 { return s.NextSeq - 1 }
 
 // Oldest returns the lowest offset after which no change is missing. There must be a changelog.

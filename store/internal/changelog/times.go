@@ -29,6 +29,7 @@ type timeMark struct {
 	format.Mark
 }
 
+// Times reads the marks.
 func (l *Log) Times() (Times, error) {
 	if l.times == nil {
 		return nil, nil
@@ -72,6 +73,7 @@ func (l *Log) At(seq uint64) time.Time {
 	return format.ParseMark(data).Wall
 }
 
+// Span describes the known changes for Times.Offset.
 type Span struct {
 	// Last is the number of the last change, and Oldest is the offset after which no change is missing.
 	Last, Oldest uint64

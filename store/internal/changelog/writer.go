@@ -53,6 +53,7 @@ func NewWriter(b *bolt.Bucket, collection string, st *State, cursors *Cursors, o
 	return w, nil
 }
 
+// Kept reports whether the collection keeps a changelog.
 func (w *Writer) Kept() bool { return w.log != nil }
 
 func (w *Writer) begin() error {

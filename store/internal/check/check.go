@@ -162,6 +162,7 @@ func (c *content) documents(ctx context.Context) error {
 	})
 }
 
+// File is the file to check.
 type File struct {
 	*boltfile.File
 	Keys *crypt.Ring
@@ -170,6 +171,7 @@ type File struct {
 	Rate int
 }
 
+// ProblemError returns an error for a problem. It wraps entry.ErrDamaged.
 func (f *File) ProblemError(problem string) error {
 	return fmt.Errorf("%s: %s: %w", f.Path, problem, entry.ErrDamaged)
 }

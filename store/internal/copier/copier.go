@@ -15,6 +15,7 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
+// Copier copies a store's file once.
 type Copier struct {
 	// File is the file to copy. It fails if damage is found, unless Salvage is set.
 	File *boltfile.File

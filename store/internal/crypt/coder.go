@@ -22,6 +22,7 @@ type Body struct {
 	dict     *Dictionary // dict compressed the payload; nil for an uncompressed payload.
 }
 
+// Compressed reports whether the payload is compressed.
 func (b Body) Compressed() bool { return b.dict != nil }
 
 // Coder decrypts, decompresses and decodes the stored objects of one collection. It is safe for concurrent use.
@@ -32,6 +33,7 @@ type Coder struct {
 	collection string
 }
 
+// NewCoder returns the Coder of a collection. Objects are encoded with codec and sealed with keys of the ring.
 func NewCoder(collection string, codec codec.Codec, keys *Ring) *Coder {
 	sealer := keys.Sealer(collection)
 	return &Coder{Sealer: sealer, Dictionaries: NewDictionaries(collection, sealer), codec: codec,
@@ -61,6 +63,7 @@ func (c *Coder) Open(objects *bolt.Bucket, key string, h format.Header, payload 
 	return b, nil
 }
 
+// OpenPlain returns the unsealed and decompressed body of a record: it calls Open, then Plain.
 func (c *Coder) OpenPlain(objects *bolt.Bucket, key string, h format.Header, payload []byte) (Body, error) {
 	b, err := c.Open(objects, key, h, payload)
 	if err != nil {
@@ -83,6 +86,7 @@ func (c *Coder) Plain(key string, b Body, buf []byte) (Body, error) {
 	return Body{Encoding: b.Encoding, Payload: plain, Size: b.Size}, nil
 }
 
+// Decode decompresses and decodes the object.
 func (c *Coder) Decode(key string, b Body) (runtime.Object, error) {
 	if b.dict == nil {
 		return c.decodePlain(key, b)
@@ -114,6 +118,7 @@ func (c *Coder) decodePlain(key string, b Body) (runtime.Object, error) {
 	return obj, nil
 }
 
+// Object returns the decoded object of a record in the objects bucket.
 func (c *Coder) Object(objects *bolt.Bucket, key string, data []byte) (runtime.Object, error) {
 	h, payload, err := format.ParsePayload(c.collection, key, data)
 	if err != nil {
@@ -122,6 +127,7 @@ func (c *Coder) Object(objects *bolt.Bucket, key string, data []byte) (runtime.O
 	return c.ObjectOf(objects, key, h, payload)
 }
 
+// ObjectOf returns the object of a record that is already split into header and payload.
 func (c *Coder) ObjectOf(objects *bolt.Bucket, key string, h format.Header, payload []byte) (runtime.Object, error) {
 	b, err := c.Open(objects, key, h, payload)
 	if err != nil {
@@ -155,8 +161,10 @@ func (s *Sealer) Begin(stored, must, wanted bool) error {
 	return nil
 }
 
+// Sealing reports whether new records are sealed.
 func (s *Sealer) Sealing() bool { return s.sealing.Load() }
 
+// Locked reports whether the ring is locked.
 func (s *Sealer) Locked() bool { return s.ring.Locked() }
 
 // Ensure writes the record of the data keys to a file that lacks it, if new records are sealed.
@@ -241,6 +249,7 @@ func (s *Sealer) Terms(key string, h format.Header) (map[string][]string, error)
 	return all, nil
 }
 
+// Value returns the value for which a token is stored in an index.
 func (s *Sealer) Value(index, token string) (string, error) {
 	id, ok := tokenKey(token)
 	if !ok {
@@ -283,6 +292,7 @@ type FiledTerms struct {
 	Objects *bolt.Bucket
 }
 
+// Tokens returns the stored forms of the value in the index: a token for each data key.
 func (f FiledTerms) Tokens(index, value string) (tokens []string) {
 	for _, k := range f.ring.held().byID {
 		tokens = append(tokens, k.token(f.collection, index, value))
@@ -290,4 +300,5 @@ func (f FiledTerms) Tokens(index, value string) (tokens []string) {
 	return tokens
 }
 
+// Sealed reports whether the record with this key is sealed, so that its terms are tokens.
 func (f FiledTerms) Sealed(key string) bool { return format.IsSealed(f.Objects.Get([]byte(key))) }

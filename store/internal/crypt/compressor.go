@@ -34,6 +34,7 @@ type Compressor struct {
 	known map[uint64]struct{}
 }
 
+// NewCompressor returns a Compressor without a dictionary.
 func NewCompressor() *Compressor {
 	return &Compressor{DictBytes: dictionaryBytes, SampleBytes: sampleBytes, seed: maphash.MakeSeed()}
 }
@@ -71,12 +72,14 @@ func (c *Compressor) Resume(d *Dictionary) {
 	}
 }
 
+// IsSealed reports whether Seal was called.
 func (c *Compressor) IsSealed() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.sealed
 }
 
+// Using returns the dictionary of new records, or nil.
 func (c *Compressor) Using() *Dictionary {
 	if c == nil {
 		return nil

@@ -33,6 +33,7 @@ func NewDictionary(content []byte) *Dictionary {
 	return NewDictionaryWithID(format.DictionaryID(content), content)
 }
 
+// NewDictionaryWithID returns a dictionary with this content, which it keeps, and with a known id.
 func NewDictionaryWithID(id uint64, content []byte) *Dictionary {
 	d := &Dictionary{ID: id, Content: content}
 	// The record names the dictionary, so the zstd frame need not.
@@ -116,6 +117,7 @@ type Dictionaries struct {
 	byID map[uint64]*Dictionary // byID has the used dictionaries; guarded by mu.
 }
 
+// NewDictionaries returns the Dictionaries of a collection.
 func NewDictionaries(collection string, records DictionaryRecords) *Dictionaries {
 	return &Dictionaries{collection: collection, records: records, byID: map[uint64]*Dictionary{}}
 }
@@ -143,6 +145,7 @@ func (d *Dictionaries) Get(tx *bolt.Tx, id uint64) (*Dictionary, error) {
 	return found, nil
 }
 
+// Put stores a dictionary in the bucket of the collection, unless it is stored already.
 func (d *Dictionaries) Put(b *bolt.Bucket, dict *Dictionary) error {
 	dicts, err := b.CreateBucketIfNotExists(format.BucketDictionaries)
 	if err != nil || dicts.Get(format.DictionaryKey(dict.ID)) != nil {

@@ -218,6 +218,7 @@ func (r *Ring) ForgetOthers(fresh *Ring) {
 	}
 }
 
+// Wipe removes all keys and overwrites them in memory.
 func (r *Ring) Wipe() {
 	if held := r.now.Swap(&heldKeys{}); held != nil {
 		for _, one := range held.byID {

@@ -110,6 +110,7 @@ func (r *Reader) OldestChange(ctx context.Context, key string, from, upTo uint64
 	})
 }
 
+// Cursors returns the cursors, sorted by name.
 func (r *Reader) Cursors(ctx context.Context) (infos []consumer.Info, err error) {
 	err = r.View(ctx, func(b *bolt.Bucket) error {
 		st, err := GetState(b, r.Name)
@@ -129,6 +130,7 @@ func (r *Reader) Cursors(ctx context.Context) (infos []consumer.Info, err error)
 	return infos, err
 }
 
+// Kept returns the range of changes that are kept for readers.
 func (r *Reader) Kept(ctx context.Context) (k consumer.Kept, err error) {
 	err = r.View(ctx, func(b *bolt.Bucket) error {
 		st, err := GetState(b, r.Name)

@@ -95,6 +95,7 @@ func (c *Claim) isStuck() bool {
 	}
 }
 
+// Release releases a claimed name and wakes its waiters.
 func (o *Claims) Release(name string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

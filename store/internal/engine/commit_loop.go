@@ -34,6 +34,7 @@ type CommitSnapshot interface {
 	Notify(took time.Duration, err error)
 }
 
+// CommitOptions are the options of a Loop.
 type CommitOptions struct {
 	Interval time.Duration // Interval is the maximum time from a change to its commit.
 	Enough   func() int    // Enough returns the uncommitted bytes at which a commit is due; called under a lock.
@@ -61,6 +62,7 @@ type CommitLoop struct {
 	progress chan struct{}             // progress is closed and replaced after each attempt to commit; guarded by mu.
 }
 
+// NewCommitLoop returns a Loop without dirty collections.
 func NewCommitLoop(o CommitOptions) *CommitLoop {
 	return &CommitLoop{
 		CommitOptions: o, flushing: make(chan struct{}, 1), dirty: map[CommitMember]struct{}{},
@@ -284,6 +286,7 @@ func (l *CommitLoop) note(snaps map[CommitMember]CommitSnapshot, err error) (bef
 	return before
 }
 
+// Drop drops the uncommitted changes of the collection m.
 func (l *CommitLoop) Drop(m CommitMember) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -315,6 +318,7 @@ func (l *CommitLoop) Close() {
 	l.madeProgressLocked()
 }
 
+// CheckOpen returns an error once the store is being closed.
 func (l *CommitLoop) CheckOpen() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -328,6 +332,7 @@ func (l *CommitLoop) closedError() error {
 	return fmt.Errorf("%s: %w", l.File.Path, boltfile.ErrClosed)
 }
 
+// Dirty reports whether any collection has uncommitted changes.
 func (l *CommitLoop) Dirty() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -349,6 +354,7 @@ func (l *CommitLoop) Progress() <-chan struct{} {
 	return l.progress
 }
 
+// Pending returns the approximate number of uncommitted bytes.
 func (l *CommitLoop) Pending() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

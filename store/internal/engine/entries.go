@@ -65,6 +65,7 @@ func (c *count) add(r *Reader, b *bolt.Bucket, records int, last bool) error {
 	return r.Counted(c.records, st.Objects)
 }
 
+// Entry returns the committed record with this key, and whether it exists.
 func (r *Reader) Entry(ctx context.Context, key string) (e entry.Entry, found bool, err error) {
 	var one rawStored
 	err = r.View(ctx, func(b *bolt.Bucket) error {

@@ -28,6 +28,7 @@ type Held interface {
 	After(key string, fn func(key string, size int) bool) error
 }
 
+// HeldObject is an object in a collection.
 type HeldObject interface {
 	Version() (uid, rv string)
 	// Object returns the decoded object, or nil for an undecodable one.
@@ -53,6 +54,7 @@ type HeldFile struct {
 	last storedObject // last is the result of the last Get.
 }
 
+// Info implements Held.
 func (h *HeldFile) Info() (entry.Info, error) {
 	if h.Over.Dirty {
 		return h.Over.Info.Info, nil
@@ -61,6 +63,7 @@ func (h *HeldFile) Info() (entry.Info, error) {
 	return st.Info, err
 }
 
+// Has implements Held.
 func (h *HeldFile) Has(key string) bool {
 	if x := h.Over.Get(key); x != nil {
 		return !x.Del
@@ -68,6 +71,7 @@ func (h *HeldFile) Has(key string) bool {
 	return h.Objects.Get([]byte(key)) != nil
 }
 
+// Get implements Held.
 func (h *HeldFile) Get(key string) (HeldObject, error) {
 	if x := h.Over.Get(key); x != nil {
 		if x.Del {
@@ -83,6 +87,7 @@ func (h *HeldFile) Get(key string) (HeldObject, error) {
 	return &h.last, nil
 }
 
+// After implements Held.
 func (h *HeldFile) After(key string, fn func(key string, size int) bool) error {
 	s := ScanMerged(h.Objects, h.Over, key)
 	for key, data, x, ok := s.Next(); ok; key, data, x, ok = s.Next() {

@@ -34,6 +34,7 @@ type IndexedRecords interface {
 	Final(err error) bool
 }
 
+// IndexedRecord is a stored record in the state in which a build of indexes has read it.
 type IndexedRecord struct {
 	Key     string
 	Seq     uint64 // Update skips a record that has another sequence number by now.

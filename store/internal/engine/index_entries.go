@@ -102,6 +102,7 @@ func (e *IndexEntries) Move(key string, old, new map[string][]string) error {
 	return nil
 }
 
+// PutTerms adds entries of key for the values to the bucket of one index.
 func PutTerms(b *bolt.Bucket, key string, values []string) error { return put(b, key, nil, values) }
 
 // put adds entries of key for the values, except the values in had, which have entries already.
@@ -133,6 +134,7 @@ func LacksTerms(b *bolt.Bucket, key string, terms map[string][]string) bool {
 	return false
 }
 
+// HasTerm reports whether the bucket of an index has an entry of key for value.
 func HasTerm(index *bolt.Bucket, value, key string) bool {
 	want := format.IndexKey(value, key)
 	k, _ := index.Cursor().Seek(want)

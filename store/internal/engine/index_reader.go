@@ -22,6 +22,7 @@ import (
 // want.Index, in a read transaction, and returns the error of fn. Each method looks up once.
 type IndexReader func(ctx context.Context, want Lookup, fn func(IndexView) error) error
 
+// IndexKeys returns the keys that have value in the index, sorted.
 func (r IndexReader) IndexKeys(ctx context.Context, index, value string) ([]string, error) {
 	keys := []string{}
 	err := r(ctx, Lookup{Index: index, Values: []string{value}}, func(v IndexView) error {
@@ -36,6 +37,7 @@ func (r IndexReader) IndexKeys(ctx context.Context, index, value string) ([]stri
 	return keys, nil
 }
 
+// IndexValues returns every value in the index, sorted.
 func (r IndexReader) IndexValues(ctx context.Context, index string) ([]string, error) {
 	values := map[string]bool{}
 	err := r(ctx, Lookup{Index: index}, func(v IndexView) error {

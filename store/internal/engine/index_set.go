@@ -16,6 +16,7 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
+// ErrNoIndex means that there is no index of this name.
 var ErrNoIndex = errors.New("no such index")
 
 // noIndex is the error for an unknown index name. It has client-go's error text, which programs compare.
@@ -93,6 +94,7 @@ func (s *IndexSet) WithReady(names ...string) *IndexSet {
 	return &next
 }
 
+// Without returns a copy of the set without the named indexes.
 func (s *IndexSet) Without(names []string) *IndexSet {
 	next := &IndexSet{
 		funcs: maps.Clone(s.funcs), versions: maps.Clone(s.versions), ready: maps.Clone(s.ready),
@@ -130,12 +132,15 @@ func (s *IndexSet) Generation() int { return s.generation }
 // Ready reports whether the entries of the named index in the file are complete.
 func (s *IndexSet) Ready(name string) bool { return s.ready[name] }
 
+// Unready returns the names of the indexes that are not ready, in order.
 func (s *IndexSet) Unready() []string {
 	return slices.DeleteFunc(s.Names(), func(name string) bool { return s.ready[name] })
 }
 
+// Names returns the names of the indexes, in order.
 func (s *IndexSet) Names() []string { return slices.Sorted(maps.Keys(s.funcs)) }
 
+// Funcs returns the index functions. The caller owns the map.
 func (s *IndexSet) Funcs() cache.Indexers { return maps.Clone(s.funcs) }
 
 // ReadsObjects reports whether an index function needs more of an object than the namespace.

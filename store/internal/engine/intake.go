@@ -97,10 +97,13 @@ func (in *Intake) MarkMustRelist(ctx context.Context, reason string) error {
 	return nil
 }
 
+// Indexers returns the index functions. The caller owns the map.
 func (in *Intake) Indexers() cache.Indexers { return in.Set.Load().Funcs() }
 
+// IndexFunc returns the index function of this name. The error wraps ErrNoIndex.
 func (in *Intake) IndexFunc(name string) (cache.IndexFunc, error) { return in.Set.Load().Find(name) }
 
+// KeyOf returns the key of an object.
 func (in *Intake) KeyOf(obj any) (string, error) { return in.KeyFunc(obj) }
 
 // Pause blocks writers, without holding a lock, until the caller calls resume. When Pause returns, no write is running.

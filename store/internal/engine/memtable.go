@@ -30,6 +30,7 @@ type Memtable[I any] struct {
 // degree is the degree of the tree. The 4 MiB of a commit need a few hundred nodes.
 const degree = 16
 
+// NewMemtable returns an empty table.
 func NewMemtable[I any]() *Memtable[I] {
 	o := &Memtable[I]{}
 	o.resetLocked()
@@ -100,6 +101,7 @@ func (o *Memtable[I]) indexLocked(x *Write) {
 	}
 }
 
+// Snapshot returns the uncommitted changes for a commit. If there are none, the Snapshot has Idle set.
 func (o *Memtable[I]) Snapshot() *MemtableSnapshot[I] {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -160,6 +162,7 @@ func (o *Memtable[I]) Current() (info I, dirty bool) {
 	return o.info, o.dirty
 }
 
+// Size returns the size of the uncommitted writes in bytes.
 func (o *Memtable[I]) Size() int {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
@@ -175,6 +178,7 @@ func (o *Memtable[I]) Correct(update func(I) I) {
 	}
 }
 
+// Get returns the uncommitted write of key, or nil.
 func (o *Memtable[I]) Get(key string) *Write {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
@@ -189,6 +193,7 @@ func getWrite(tree *btree.BTree[*Write], key string) *Write {
 	return x
 }
 
+// All returns all uncommitted writes, in key order.
 func (o *Memtable[I]) All() []*Write { return o.Capture(nil, func() {}).After("", 0) }
 
 // MemtableView is an immutable snapshot of the memtable for a reader. The zero value is a MemtableView of an empty
@@ -268,8 +273,10 @@ func (o *Memtable[I]) IsAt(epoch uint64) bool {
 	return o.epoch == epoch
 }
 
+// Empty reports whether the View has no writes.
 func (c *MemtableView[I]) Empty() bool { return c.tree == nil }
 
+// Get returns the write for key, or nil.
 func (c *MemtableView[I]) Get(key string) *Write {
 	if c.Empty() {
 		return nil
@@ -307,8 +314,10 @@ type MemtableSnapshot[I any] struct {
 	Idle      bool
 }
 
+// Len returns the number of keys in the snapshot.
 func (s *MemtableSnapshot[I]) Len() int { return s.tree.Len() }
 
+// First returns the first key. ok is false if there are no keys.
 func (s *MemtableSnapshot[I]) First() (key string, ok bool) {
 	first, ok := s.tree.Min()
 	if !ok {

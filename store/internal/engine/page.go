@@ -31,6 +31,7 @@ type Record struct {
 	Obj           runtime.Object // Obj is the memtable's object, perhaps undecoded; nil for a record of the file.
 }
 
+// Page is a run of objects in key order.
 type Page struct {
 	Keys []string
 	Objs []runtime.Object
@@ -39,6 +40,7 @@ type Page struct {
 	Err  error
 }
 
+// Iterate calls fn for each object whose key follows after; see store.Interface.
 func (r *Reader) Iterate(ctx context.Context, after string, fn func(key string, obj runtime.Object) error) error {
 	return IteratePages(ctx, after, r.Page, fn)
 }
@@ -170,6 +172,7 @@ func (r *Reader) decode(record Record) (runtime.Object, error) {
 // It keeps transactions short: a long transaction keeps replaced pages from being reused.
 const eachScan = 32 << 20
 
+// Select returns the objects that q selects, in key order; see store.Interface.
 func (r *Reader) Select(ctx context.Context, q query.Query) ([]runtime.Object, error) {
 	m := q.Matcher(!r.CustomKeys)
 	objs := []runtime.Object{}
@@ -197,6 +200,7 @@ func (r *Reader) Select(ctx context.Context, q query.Query) ([]runtime.Object, e
 	return objs, err
 }
 
+// Each calls fn for each object that q selects, in key order; see store.Interface.
 func (r *Reader) Each(ctx context.Context, q query.Query, fn func(key string, obj runtime.Object) error) error {
 	m, n := q.Matcher(!r.CustomKeys), 0
 	return IteratePages(ctx, q.After, func(ctx context.Context, after string) Page {

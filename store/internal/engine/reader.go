@@ -32,6 +32,7 @@ type Reader struct {
 	Coder      *crypt.Coder // Coder opens and seals the payloads of records.
 }
 
+// View calls fn with the collection's bucket in a read transaction.
 func (r *Reader) View(ctx context.Context, fn func(b *bolt.Bucket) error) error {
 	return r.File.View(ctx, func(tx *bolt.Tx) error {
 		b, err := CollectionBucket(tx, r.Name)
@@ -53,6 +54,7 @@ func (r *Reader) ViewObjects(ctx context.Context, fn func(objects *bolt.Bucket, 
 	})
 }
 
+// Objects returns the objects bucket in the collection's bucket.
 func (r *Reader) Objects(b *bolt.Bucket) (*bolt.Bucket, error) {
 	objects := b.Bucket(format.BucketObjects)
 	if objects == nil {
@@ -61,6 +63,7 @@ func (r *Reader) Objects(b *bolt.Bucket) (*bolt.Bucket, error) {
 	return objects, nil
 }
 
+// Info returns the collection's Info.
 func (r *Reader) Info(ctx context.Context) (entry.Info, error) {
 	var s CollectionState
 	err := r.viewCaptured(ctx, r.Memtable.CaptureInfo, func(b *bolt.Bucket, over *Captured) (err error) {
@@ -133,6 +136,7 @@ func (r *Reader) Counted(n, objects int) error {
 	return fmt.Errorf("collection %s has %d objects, and %d are found: %w", r.Name, objects, n, entry.ErrDamaged)
 }
 
+// List returns every object, in key order.
 func (r *Reader) List(ctx context.Context) ([]runtime.Object, error) {
 	objs := []runtime.Object{}
 	err := r.scanAll(ctx, func(objects *bolt.Bucket, key string, data []byte, x *Write) error {
@@ -153,6 +157,7 @@ func (r *Reader) scanned(objects *bolt.Bucket, key string, data []byte, x *Write
 	return r.Coder.Object(objects, key, data)
 }
 
+// Keys returns every key, sorted.
 func (r *Reader) Keys(ctx context.Context) ([]string, error) {
 	keys := []string{}
 	err := r.scanAll(ctx, func(_ *bolt.Bucket, key string, _ []byte, _ *Write) error {
@@ -220,6 +225,7 @@ func (r *Reader) Refs(ctx context.Context, after string, limit int) (refs []entr
 	return refs, err
 }
 
+// Captured is a snapshot of a collection's memtable.
 type Captured = MemtableView[Covers]
 
 // ViewMerged calls fn with the collection's bucket and a View of the memtable. Together they are the state after some
@@ -318,6 +324,7 @@ func (s *MergedScan) advance() {
 	s.k, s.v = s.file.Next()
 }
 
+// Err returns the error of damage that has ended the scan, or nil.
 func (s *MergedScan) Err() error { return s.file.Err }
 
 // StoredRecord is the file's record under a key. It is valid until the transaction ends.
@@ -328,6 +335,7 @@ type StoredRecord struct {
 	Objects *bolt.Bucket
 }
 
+// Stored returns the record under key. Found is false if there is none.
 func (r *Reader) Stored(objects *bolt.Bucket, key string) (StoredRecord, error) {
 	data := objects.Get([]byte(key))
 	if data == nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
+// ReplaceOptions are the options of a list. Package store exports and documents them.
 type ReplaceOptions struct {
 	Rewrite    bool
 	Attributes entry.Attributes
@@ -148,6 +149,7 @@ func (r *Replacement) usable() error {
 	return nil
 }
 
+// Page adds the next items of the list; see store.Replacement.
 func (r *Replacement) Page(
 	ctx context.Context, items []runtime.Object, leftOut ...entry.LeftOut,
 ) (entry.Result, error) {
@@ -162,6 +164,7 @@ func (r *Replacement) Page(
 	return res, nil
 }
 
+// Known adds items of the list by reference; see store.Replacement.
 func (r *Replacement) Known(
 	ctx context.Context, refs []entry.ObjectRef,
 ) (missing []entry.ObjectRef, res entry.Result, err error) {
@@ -192,6 +195,7 @@ func (r *Replacement) Entries(ctx context.Context, all []entry.Entry) error {
 	return err
 }
 
+// Event adds a watched event; see store.Replacement.
 func (r *Replacement) Event(ctx context.Context, op entry.Op) (entry.Result, error) {
 	if err := r.usable(); err != nil {
 		return entry.Result{}, err
@@ -222,6 +226,7 @@ func (r *Replacement) Commit(ctx context.Context, b entry.Batch) (entry.Result, 
 	return res, nil
 }
 
+// Abort drops the held differences; see store.Replacement.
 func (r *Replacement) Abort() {
 	if !r.done {
 		r.close()

@@ -48,6 +48,7 @@ func (s *ResidentObject) is(ref entry.ObjectRef) bool {
 
 const tableDegree = 32
 
+// NewResidentTable returns an empty table.
 func NewResidentTable() *ResidentTable {
 	t := &ResidentTable{}
 	t.clearLocked()
@@ -132,6 +133,7 @@ func sameTerms(a, b map[string][]string) bool {
 	return maps.EqualFunc(a, b, slices.Equal[[]string])
 }
 
+// Get returns the object of key, or nil.
 func (t *ResidentTable) Get(key string) runtime.Object {
 	t.mu.RLock()
 	obj := t.items[key].obj
@@ -162,12 +164,14 @@ func (t *ResidentTable) eachLocked(after string, fn func(e *row) bool) {
 	})
 }
 
+// Len returns the number of objects.
 func (t *ResidentTable) Len() int {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return len(t.items)
 }
 
+// List returns every object, in key order.
 func (t *ResidentTable) List() []runtime.Object {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -179,6 +183,7 @@ func (t *ResidentTable) List() []runtime.Object {
 	return objs
 }
 
+// Keys returns every key, sorted.
 func (t *ResidentTable) Keys() []string {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -240,6 +245,7 @@ func (t *ResidentTable) ByValues(index string, values []string) []runtime.Object
 	return objs
 }
 
+// IndexKeys returns the keys with the value in the index, sorted.
 func (t *ResidentTable) IndexKeys(index, value string) []string {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -249,6 +255,7 @@ func (t *ResidentTable) IndexKeys(index, value string) []string {
 	return keys
 }
 
+// IndexValues returns the values in the index, sorted.
 func (t *ResidentTable) IndexValues(index string) []string {
 	t.mu.RLock()
 	defer t.mu.RUnlock()

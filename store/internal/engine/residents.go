@@ -33,6 +33,7 @@ type Residents struct {
 	replaced chan struct{} // replaced is closed when a new Residents replaces this Residents.
 }
 
+// NewResidents returns an empty All whose objects are still to be loaded.
 func NewResidents() *Residents {
 	return &Residents{ResidentTable: NewResidentTable(), written: map[string]struct{}{},
 		read: make(chan struct{}), ended: make(chan struct{}), replaced: make(chan struct{})}
@@ -151,22 +152,27 @@ type ResidentReader struct {
 	CustomKeys bool
 }
 
+// Get returns the object with this key, or nil if there is none.
 func (r ResidentReader) Get(ctx context.Context, key string) (runtime.Object, error) {
 	return r.Table.Get(key), ctx.Err()
 }
 
+// Keys returns every key, sorted.
 func (r ResidentReader) Keys(ctx context.Context) ([]string, error) { return r.Table.Keys(), ctx.Err() }
 
+// List returns every object, in key order.
 func (r ResidentReader) List(ctx context.Context) ([]runtime.Object, error) {
 	return r.Table.List(), ctx.Err()
 }
 
+// Iterate calls fn for each object whose key follows after; see store.Interface.
 func (r ResidentReader) Iterate(
 	ctx context.Context, after string, fn func(key string, obj runtime.Object) error,
 ) error {
 	return IteratePages(ctx, after, r.Page, fn)
 }
 
+// Page returns the first objects whose keys follow after, in key order, at most PageObjects of them.
 func (r ResidentReader) Page(_ context.Context, after string) (p Page) {
 	p.Keys, p.Objs, p.More = r.Table.Page(after, PageObjects)
 	if p.More {
@@ -175,6 +181,7 @@ func (r ResidentReader) Page(_ context.Context, after string) (p Page) {
 	return p
 }
 
+// Refs returns the identities of the objects whose keys follow after; see store.Interface.
 func (r ResidentReader) Refs(ctx context.Context, after string, limit int) (refs []entry.ObjectRef, err error) {
 	r.Table.Each(after, func(key string, now *ResidentObject) bool {
 		refs = append(refs, entry.ObjectRef{Key: key, UID: now.UID, ResourceVersion: now.RV})
@@ -183,6 +190,7 @@ func (r ResidentReader) Refs(ctx context.Context, after string, limit int) (refs
 	return refs, ctx.Err()
 }
 
+// ByIndex returns the objects that have one of the values in the named index, each once.
 func (r ResidentReader) ByIndex(ctx context.Context, index string, values ...string) ([]runtime.Object, error) {
 	if _, err := r.Set.Load().Find(index); err != nil {
 		return nil, err
@@ -190,6 +198,7 @@ func (r ResidentReader) ByIndex(ctx context.Context, index string, values ...str
 	return r.Table.ByValues(index, values), ctx.Err()
 }
 
+// IndexKeys returns the keys of the objects that have the value in the named index.
 func (r ResidentReader) IndexKeys(ctx context.Context, index, value string) ([]string, error) {
 	if _, err := r.Set.Load().Find(index); err != nil {
 		return nil, err
@@ -197,6 +206,7 @@ func (r ResidentReader) IndexKeys(ctx context.Context, index, value string) ([]s
 	return r.Table.IndexKeys(index, value), ctx.Err()
 }
 
+// IndexValues returns every value in the named index, sorted.
 func (r ResidentReader) IndexValues(ctx context.Context, index string) ([]string, error) {
 	if _, err := r.Set.Load().Find(index); err != nil {
 		return nil, err
@@ -204,6 +214,7 @@ func (r ResidentReader) IndexValues(ctx context.Context, index string) ([]string
 	return r.Table.IndexValues(index), ctx.Err()
 }
 
+// Select returns the objects that q selects, in key order; see store.Interface.
 func (r ResidentReader) Select(ctx context.Context, q query.Query) ([]runtime.Object, error) {
 	objs := []runtime.Object{}
 	err := r.Each(ctx, q, func(_ string, obj runtime.Object) error {

@@ -38,6 +38,7 @@ func GetState(b *bolt.Bucket, name string) (CollectionState, error) {
 	return stateOf(&r), nil
 }
 
+// AllStates returns the state of every collection in the file.
 func AllStates(tx *bolt.Tx) (states []CollectionState, err error) {
 	root := tx.Bucket(format.BucketLarder)
 	if root == nil {
@@ -51,6 +52,7 @@ func AllStates(tx *bolt.Tx) (states []CollectionState, err error) {
 	return states, err
 }
 
+// FindCollection returns the bucket and the state of a collection.
 func FindCollection(tx *bolt.Tx, name string) (*bolt.Bucket, CollectionState, error) {
 	b, err := CollectionBucket(tx, name)
 	if err != nil {
@@ -73,6 +75,7 @@ func UpdateState(tx *bolt.Tx, name string, fn func(b *bolt.Bucket, st *Collectio
 	return PutState(b, name, st)
 }
 
+// PutState writes the state of the collection with bucket b. Get reads it.
 func PutState(b *bolt.Bucket, name string, s CollectionState) error {
 	data, err := format.AppendInfo(nil, name, newInfoRecord(s))
 	if err != nil {
@@ -164,6 +167,7 @@ func leftOutFrom(records []format.LeftOut) (all []entry.LeftOut) {
 	return all
 }
 
+// CollectionBucket returns the bucket of the collection with this name. It fails with ErrNone if there is none.
 func CollectionBucket(tx *bolt.Tx, name string) (*bolt.Bucket, error) {
 	if root := tx.Bucket(format.BucketLarder); root != nil {
 		if b := root.Bucket([]byte(name)); b != nil {
@@ -213,6 +217,7 @@ func CreateCollection(tx *bolt.Tx, name string, st CollectionState) error {
 	return PutState(b, name, st)
 }
 
+// CreateBuckets creates the missing buckets of a collection with the state st in b.
 func CreateBuckets(b *bolt.Bucket, st CollectionState) error {
 	if _, err := b.CreateBucketIfNotExists(format.BucketObjects); err != nil {
 		return err

@@ -16,6 +16,7 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
+// WriterTarget describes the collection that a Writer writes.
 type WriterTarget struct {
 	Read       *Reader
 	Compressor *crypt.Compressor  // Compressor is nil if the collection is not compressed.

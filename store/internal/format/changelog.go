@@ -41,6 +41,7 @@ func (t Tombstone) RecordKey() string {
 	return string(AppendSized(binary.BigEndian.AppendUint64(nil, uint64(max(t.At.Unix(), 0))), t.Key))
 }
 
+// TombstoneTime returns the time of the tombstone, without parsing the rest.
 func TombstoneTime(data []byte) (time.Time, bool) {
 	if len(data) < tombstoneFixed {
 		return time.Time{}, false
@@ -76,6 +77,7 @@ func ParseTombstone(collection string, seq uint64, data []byte) (t Tombstone, er
 // SeqKey returns the bbolt key for a sequence number. The keys sort by number.
 func SeqKey(seq uint64) []byte { return binary.BigEndian.AppendUint64(nil, seq) }
 
+// ParseSeqKey is the reverse of SeqKey.
 func ParseSeqKey(k []byte) (seq uint64, ok bool) {
 	if len(k) != 8 {
 		return 0, false
@@ -97,6 +99,7 @@ type cursor struct {
 // cursorKey returns the key that the checksum of a cursor covers.
 func cursorKey(name string) string { return string(BucketCursors) + "/" + name }
 
+// AppendCursor appends the record of a cursor to dst.
 func AppendCursor(dst []byte, collection, name string, at consumer.Position) ([]byte, error) {
 	c := cursor(at)
 	payload, err := msgpack.Marshal(&c)
@@ -106,6 +109,7 @@ func AppendCursor(dst []byte, collection, name string, at consumer.Position) ([]
 	return AppendRecord(dst, collection, cursorKey(name), Header{Encoding: "place"}, payload), nil
 }
 
+// ParseCursor is the reverse of AppendCursor. Its errors wrap entry.ErrDamaged.
 func ParseCursor(collection, name string, data []byte) (at consumer.Position, err error) {
 	_, payload, err := ParseRecord(collection, cursorKey(name), data)
 	if err != nil {
@@ -124,8 +128,10 @@ func ParseCursor(collection, name string, data []byte) (at consumer.Position, er
 //	bytes 8-15   the wall clock, likewise
 type Mark struct{ Steady, Wall time.Time }
 
+// IsZero reports whether the time is not known.
 func (m Mark) IsZero() bool { return m.Wall.IsZero() }
 
+// Append appends the encoded mark to dst.
 func (m Mark) Append(dst []byte) []byte {
 	dst = binary.BigEndian.AppendUint64(dst, uint64(max(m.Steady.Unix(), 0)))
 	return binary.BigEndian.AppendUint64(dst, uint64(max(m.Wall.Unix(), 0)))

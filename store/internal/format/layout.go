@@ -15,6 +15,7 @@ import (
 // Version is the version of the file format that this program reads and writes.
 const Version = 1
 
+// Top-level buckets of the file.
 var (
 	BucketLarder    = []byte("larder")
 	BucketDocuments = []byte("documents") // name → record of a document that a program keeps beside collections
@@ -31,6 +32,7 @@ var (
 	KeyTimes   = []byte("times")   // the wall clock and the steady clock at the last commit; see boltfile.Times
 )
 
+// The key and the buckets of every collection.
 var (
 	KeyInfo            = []byte("info") // record with the state of the collection: Info, as msgpack
 	BucketObjects      = []byte("objects")
@@ -117,6 +119,7 @@ type Ref struct {
 	RV  string `msgpack:"rv"`
 }
 
+// IndexState is the stored state of an index.
 type IndexState struct {
 	// Version is the caller's version of the index function. Without a version, the next process builds the index anew.
 	Version string `msgpack:"version,omitempty"`
@@ -128,6 +131,7 @@ type IndexState struct {
 	Idle bool `msgpack:"idle,omitempty"`
 }
 
+// LeftOut is the stored form of entry.LeftOut.
 type LeftOut struct {
 	Key    string `msgpack:"key"`
 	UID    string `msgpack:"uid,omitempty"`
@@ -135,6 +139,7 @@ type LeftOut struct {
 	Reason string `msgpack:"reason"`
 }
 
+// Identity returns the identity of the collection.
 func (r *Info) Identity() entry.Identity {
 	return entry.Identity{
 		GroupVersionResource: schema.GroupVersionResource{Group: r.Group, Version: r.Version, Resource: r.Resource},
@@ -144,6 +149,7 @@ func (r *Info) Identity() entry.Identity {
 	}
 }
 
+// AppendInfo appends the info record of the collection to dst.
 func AppendInfo(dst []byte, collection string, r *Info) ([]byte, error) {
 	payload, err := msgpack.Marshal(r)
 	if err != nil {
@@ -152,6 +158,7 @@ func AppendInfo(dst []byte, collection string, r *Info) ([]byte, error) {
 	return AppendRecord(dst, collection, string(KeyInfo), Header{Encoding: "info"}, payload), nil
 }
 
+// ParseInfo is the reverse of AppendInfo. Its errors wrap entry.ErrDamaged.
 func ParseInfo(collection string, data []byte) (r Info, err error) {
 	_, payload, err := ParseRecord(collection, string(KeyInfo), data)
 	if err != nil {
@@ -163,6 +170,7 @@ func ParseInfo(collection string, data []byte) (r Info, err error) {
 	return r, nil
 }
 
+// DataKey is a wrapped data key as stored.
 type DataKey struct {
 	ID      uint64 `msgpack:"id"`
 	Key     string `msgpack:"key"` // id of the provider's key that wrapped this data key
@@ -176,6 +184,7 @@ type dataKeys struct {
 	Keys []DataKey `msgpack:"keys"` // oldest first
 }
 
+// AppendKeys appends the record of the data keys, the oldest first, to dst.
 func AppendKeys(dst []byte, keys []DataKey) ([]byte, error) {
 	payload, err := msgpack.Marshal(&dataKeys{keys})
 	if err != nil {
@@ -207,10 +216,12 @@ func ParseKeys(data []byte) ([]DataKey, error) {
 	return r.Keys, nil
 }
 
+// AppendDocument appends the record of a document to dst.
 func AppendDocument(dst []byte, name string, data []byte) []byte {
 	return AppendRecord(dst, string(BucketDocuments), name, Header{Encoding: "document"}, data)
 }
 
+// ParseDocument returns the document in a record. It fails with entry.ErrDamaged if the checksum is wrong.
 func ParseDocument(name string, data []byte) ([]byte, error) {
 	_, payload, err := ParseRecord(string(BucketDocuments), name, data)
 	return payload, err

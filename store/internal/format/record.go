@@ -65,6 +65,7 @@ var (
 // MaxDecompressed is the maximum size in bytes of a payload that is stored compressed. It limits a read's allocation.
 const MaxDecompressed = 64 << 20
 
+// Header holds the fields of a record besides its payload.
 type Header struct {
 	UID string
 	RV  string
@@ -110,6 +111,7 @@ func (h Header) PlainSize(payload []byte) int {
 	return len(payload)
 }
 
+// Version returns the version byte, the first byte of a record with this header.
 func (h Header) Version() byte {
 	switch {
 	case h.SealedBy != 0:
@@ -120,10 +122,12 @@ func (h Header) Version() byte {
 	return RecordVersion
 }
 
+// AppendRecord appends the record of the object with this key to dst.
 func AppendRecord(dst []byte, collection, key string, h Header, payload []byte) []byte {
 	return AppendParts(dst, collection, key, h.Version(), AppendHeader(nil, h), payload)
 }
 
+// AppendParts is AppendRecord with an encoded header.
 func AppendParts(dst []byte, collection, key string, version byte, head, payload []byte) []byte {
 	start := len(dst)
 	dst = append(dst, version, 0, 0, 0, 0)
@@ -150,6 +154,7 @@ func ParseRecord(collection, key string, data []byte) (Header, []byte, error) {
 	return h, payload, nil
 }
 
+// ParseHeader returns the header of a record. It verifies the checksum of the whole record.
 func ParseHeader(collection, key string, data []byte) (Header, error) {
 	h, _, err := ParseRecord(collection, key, data)
 	return h, err
@@ -228,6 +233,7 @@ func AppendSized(dst []byte, s string) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
 }
 
+// AppendHeader appends the stored form of the header.
 func AppendHeader(dst []byte, h Header) []byte {
 	version, fields := h.Version(), headerFields
 	switch version {
@@ -415,13 +421,16 @@ func SealContext(bucket []byte, collection, key string, head []byte) []byte {
 	return dst
 }
 
+// DictionaryID returns the id of a dictionary that is not sealed: a hash of its content, and never 0.
 func DictionaryID(content []byte) uint64 {
 	sum := sha256.Sum256(content)
 	return max(1, binary.BigEndian.Uint64(sum[:])) // The id 0 means no dictionary.
 }
 
+// DictionaryKey returns the key of a dictionary in its bucket.
 func DictionaryKey(id uint64) []byte { return binary.BigEndian.AppendUint64(nil, id) }
 
+// ParseDictionaryKey is the reverse of DictionaryKey.
 func ParseDictionaryKey(k []byte) (id uint64, ok bool) {
 	if len(k) != 8 {
 		return 0, false

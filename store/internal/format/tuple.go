@@ -36,6 +36,7 @@ const (
 
 var errIndexKey = errors.New("an index entry's key is malformed")
 
+// IndexKey returns the bbolt key of the entry for the value and the object's key.
 func IndexKey(value, key string) []byte {
 	return append(IndexPrefix(value), key...)
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 )
 
+// Request is one request according to the server's audit log.
 type Request struct {
 	// Verb is list, watch, get, create, update, patch, delete or deletecollection. It is empty for paths without a
 	// resource.
@@ -22,10 +23,12 @@ type Request struct {
 	Code      int
 }
 
+// Probe reports whether the request is a list that only reads the server's resourceVersion.
 func (r Request) Probe() bool {
 	return r.Verb == "list" && r.Query.Get("limit") == "1" && r.Query.Get("continue") == "" && !r.Lookup() && !r.Compare()
 }
 
+// Lookup reports whether the request is a list that selects one object by name.
 func (r Request) Lookup() bool {
 	return r.Verb == "list" && strings.Contains(r.Query.Get("fieldSelector"), "metadata.name=")
 }
@@ -34,8 +37,10 @@ func (r Request) Lookup() bool {
 // audit log lacks the requested media type, but no other list has a timeout.
 func (r Request) Compare() bool { return r.Verb == "list" && r.Query.Get("timeoutSeconds") != "" }
 
+// List reports whether the request is a list other than a Probe, a Lookup and a Compare.
 func (r Request) List() bool { return r.Verb == "list" && !r.Probe() && !r.Lookup() && !r.Compare() }
 
+// Watch reports whether the request is a watch.
 func (r Request) Watch() bool { return r.Verb == "watch" }
 
 func (r Request) String() string {

@@ -10,6 +10,7 @@ import (
 	"strconv"
 )
 
+// Change is a change in etcd, for comparison with the events of the API server's clients.
 type Change struct {
 	// Key is etcd's key: /registry/configmaps/NAMESPACE/NAME.
 	Key      string

@@ -15,6 +15,7 @@ import (
 // startTimeout limits the start of etcd or the server, even on a busy machine.
 const startTimeout = 3 * time.Minute
 
+// Options configure Start. The zero value works.
 type Options struct {
 	// Dir is for data and logs. Default: a temporary directory that Stop removes.
 	Dir  string
@@ -31,6 +32,7 @@ type ControlPlane struct {
 	server  *apiServer
 }
 
+// Start builds missing programs, starts them, and returns once the server is ready.
 func Start(ctx context.Context, o Options) (*ControlPlane, error) {
 	binaries, err := Binaries(ctx)
 	if err != nil {
@@ -55,6 +57,7 @@ func Start(ctx context.Context, o Options) (*ControlPlane, error) {
 	return c, nil
 }
 
+// Stop kills both processes, waits for them, and removes a directory made by Start.
 func (c *ControlPlane) Stop() error {
 	c.stopAll()
 	if c.ownsDir {
@@ -63,16 +66,20 @@ func (c *ControlPlane) Stop() error {
 	return nil
 }
 
+// Dir returns the directory of data and logs.
 func (c *ControlPlane) Dir() string { return c.dir }
 
+// Logs returns the names of the log files.
 func (c *ControlPlane) Logs() []string { return []string{c.etcd.log, c.server.log, c.server.audit} }
 
 // Config returns an administrator's client configuration with the given user agent, by which the audit log
 // distinguishes clients.
 func (c *ControlPlane) Config(userAgent string) *rest.Config { return c.server.config(userAgent) }
 
+// Address returns host:port of the server.
 func (c *ControlPlane) Address() string { return fmt.Sprintf("127.0.0.1:%d", c.server.port) }
 
+// APIServerPID returns the process id of the API server, which changes with each start.
 func (c *ControlPlane) APIServerPID() int { return c.server.proc.cmd.Process.Pid }
 
 // StopAPIServer kills the API server. etcd continues.
@@ -86,6 +93,7 @@ func (c *ControlPlane) StartAPIServer(ctx context.Context) error {
 	return c.server.start(ctx)
 }
 
+// Restart combines StopAPIServer and StartAPIServer.
 func (c *ControlPlane) Restart(ctx context.Context) error {
 	c.StopAPIServer()
 	return c.StartAPIServer(ctx)
@@ -95,10 +103,12 @@ func (c *ControlPlane) Restart(ctx context.Context) error {
 // watch cache (--watch-cache-sizes=resource#0) loses its history at once.
 func (c *ControlPlane) Compact(ctx context.Context) error { return c.etcd.compact(ctx) }
 
+// CompactTo drops etcd's history before a resourceVersion.
 func (c *ControlPlane) CompactTo(ctx context.Context, resourceVersion int64) error {
 	return c.etcd.compactTo(ctx, resourceVersion)
 }
 
+// Backup is a copy of etcd's data.
 type Backup struct{ dir string }
 
 // Backup copies etcd's data, and stops and restarts etcd and the API server for the copy.

@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
+// Version returns the server's version, for example v1.36.3.
 func (c *ControlPlane) Version(ctx context.Context) (string, error) {
 	client, err := kubernetes.NewForConfig(c.Config("version"))
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"syscall"
 )
 
+// Process is a running child process with a log file.
 type Process struct {
 	name string
 	log  string
@@ -47,6 +48,7 @@ func StartProcess(name, logPath string, env []string, program string, args ...st
 	return p, nil
 }
 
+// Kill kills the child and waits for it.
 func (p *Process) Kill() {
 	if p == nil {
 		return
@@ -66,6 +68,7 @@ func (p *Process) Terminate() error {
 	return nil
 }
 
+// Exited returns an error with the end of the log if the child has ended.
 func (p *Process) Exited() error {
 	select {
 	case <-p.done:
@@ -75,6 +78,7 @@ func (p *Process) Exited() error {
 	}
 }
 
+// Log returns the end of the child's output.
 func (p *Process) Log() string { return tail(p.log, 4096) }
 
 func tail(path string, n int) string {

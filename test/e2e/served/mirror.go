@@ -93,6 +93,7 @@ func (m *Mirror) answers(ctx context.Context) error {
 	return w.Body.Close()
 }
 
+// Synced waits until all resources have been listed.
 func (m *Mirror) Synced(ctx context.Context) error {
 	return m.wait(ctx, "the mirror has listed everything", func(ctx context.Context) error {
 		out, err := exec.CommandContext(ctx, m.larder, "status", "--from", m.Store, "-o", "json").Output()
@@ -164,6 +165,7 @@ func (m *Mirror) wait(ctx context.Context, what string, check func(context.Conte
 	}
 }
 
+// Config returns a client configuration for the mirror with larder's own token and the given user agent.
 func (m *Mirror) Config(userAgent string) (*rest.Config, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", m.Kubeconfig)
 	if err != nil {
@@ -173,8 +175,10 @@ func (m *Mirror) Config(userAgent string) (*rest.Config, error) {
 	return config, nil
 }
 
+// Address returns host:port, which never changes.
 func (m *Mirror) Address() string { return m.address }
 
+// Kill kills the mirror with SIGKILL.
 func (m *Mirror) Kill() {
 	m.proc.Kill()
 	m.proc = nil

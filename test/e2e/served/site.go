@@ -16,6 +16,7 @@ import (
 	"github.com/larder-dev/larder/test/e2e/controlplane"
 )
 
+// Site is an API server with the tested programs.
 type Site struct {
 	Server  *controlplane.ControlPlane
 	Dir     string
@@ -103,6 +104,7 @@ func above(path string) (string, error) {
 	}
 }
 
+// WriteKubeconfig writes a kubeconfig with a configuration's address, authority and token.
 func WriteKubeconfig(path string, config *rest.Config) error {
 	return clientcmd.WriteToFile(clientcmdapi.Config{
 		CurrentContext: "e2e",

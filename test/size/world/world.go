@@ -70,6 +70,7 @@ func New(dir string, note func(what string)) (*World, error) {
 	return w, nil
 }
 
+// Close stops the server.
 func (w *World) Close() { w.server.Stop() }
 
 // Run opens the store, starts an informer, and calls then after the informer's sync and first handler call. Before Run
@@ -134,6 +135,7 @@ func check(ctx context.Context, st *store.Store) error {
 	return err
 }
 
+// Change updates the pod at the server.
 func (w *World) Change(ctx context.Context) error {
 	client, err := kubernetes.NewForConfig(w.server.Config())
 	if err != nil {

@@ -20,10 +20,13 @@ import (
 	"github.com/go-logr/logr"
 )
 
+// Interval is the minimum time between two checks of the files.
 const Interval = time.Second
 
+// MaxSize is the maximum size of each file in bytes.
 const MaxSize = 4 << 20
 
+// Source holds the parsed contents of its files. Get is safe for concurrent use.
 type Source[T any] struct {
 	what  string
 	paths []string

@@ -15,11 +15,13 @@ import (
 	"time"
 )
 
+// Authority is a certificate authority that signs certificates for tests.
 type Authority struct {
 	t    testing.TB
 	pair tls.Certificate
 }
 
+// New returns a certificate authority with a self-signed certificate.
 func New(t testing.TB, name string) *Authority {
 	a := &Authority{t: t}
 	a.pair = a.sign(&x509.Certificate{
@@ -28,8 +30,10 @@ func New(t testing.TB, name string) *Authority {
 	return a
 }
 
+// PEM returns the authority's own certificate as PEM.
 func (a *Authority) PEM() []byte { return CertificatePEM(a.pair) }
 
+// Client returns a client certificate for a user in groups, signed by the authority.
 func (a *Authority) Client(user string, groups ...string) tls.Certificate {
 	return a.sign(&x509.Certificate{
 		Subject:     pkix.Name{CommonName: user, Organization: groups},
@@ -37,6 +41,7 @@ func (a *Authority) Client(user string, groups ...string) tls.Certificate {
 	})
 }
 
+// Server returns a certificate, signed by the authority, for a server on 127.0.0.1.
 func (a *Authority) Server(name string) tls.Certificate {
 	return a.sign(&x509.Certificate{
 		Subject: pkix.Name{CommonName: name}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
@@ -73,10 +78,12 @@ func (a *Authority) sign(template *x509.Certificate) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
 }
 
+// CertificatePEM returns the certificate of a key pair as PEM.
 func CertificatePEM(pair tls.Certificate) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]})
 }
 
+// KeyPEM returns the private key of a key pair as PEM.
 func KeyPEM(t testing.TB, pair tls.Certificate) []byte {
 	der, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
 	if err != nil {
