@@ -47,7 +47,7 @@ type Queue struct {
 	items  *buffer.TypedRingGrowing[*Delta] // mu guards items, the deltas between Push and Pop.
 	next   *Delta                           // mu guards next, the first delta after a peekLocked, or nil.
 	out    *Batch                           // mu guards out, the popped batch until its Ack, or nil.
-	count  int                              // mu guards count, the number of objects in items, next and out.
+	count  int                              // mu guards count, the sum of the objects in items, next and out.
 	bytes  int64                            // mu guards bytes, the sum of Delta.Bytes in items, next and out.
 	closed bool                             // mu guards closed, which is true after Close.
 }

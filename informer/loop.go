@@ -325,7 +325,7 @@ type syncing struct {
 	// saving counts the first lists that are applied in memory and not committed yet. It exceeds 1 only if a repair of the
 	// file has lost an earlier one.
 	saving int
-	// due is true if only the commit of first lists is missing: done must be closed once saving is 0.
+	// due is true if syncing.done must be closed once saving is 0: the first list is complete except for its commit.
 	due bool
 }
 

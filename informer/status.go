@@ -270,7 +270,7 @@ type health struct {
 	storeErr  error             // storeErr is why the store cannot be written
 	commitErr error             // commitErr is why dirty changes cannot be committed
 	rewriting reflector.Reason  // rewriting is why a list must rewrite all stored objects; "" if none must
-	unguarded map[string]string // unguarded is never nil, and has the reason for each change that would go unnoticed
+	unguarded map[string]string // unguarded is Status.Unguarded by kind of change; it is never nil
 	// distrusts is true once an object could not be decoded, in this run or an earlier one.
 	distrusts atomic.Bool
 }

@@ -73,8 +73,8 @@ func wantGroups(t *testing.T, in documented, want ...string) {
 	}
 }
 
-// TestSaveDocuments checks that documents are copied to a snapshot, to a part of it and to a restored store, as far as
-// they are about the collections there.
+// TestSaveDocuments checks that a snapshot, a snapshot of a part, and a restored store have the documents, such as
+// schemas, of exactly the group-versions of their collections.
 func TestSaveDocuments(t *testing.T) {
 	dir := t.TempDir()
 	s := savedStore(t, filepath.Join(dir, "a.db"))

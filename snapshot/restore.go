@@ -21,8 +21,9 @@ type RestoreOptions struct {
 	// is needed, and the keys of service accounts are not restored. Otherwise the author of a snapshot could sign tokens
 	// that the new store accepts.
 	SignedBy []minisign.PublicKey
-	// Secrets restores Secrets and other sealed collections even to a store that does not seal them. Default: that store
-	// gets redacted Secrets only. A store with keys seals the kinds that the saved store sealed.
+	// Secrets restores Secrets and other sealed collections even to a store that does not seal them. Default: such a
+	// store gets neither, except Secrets whose values the snapshot has redacted. A store with keys seals the kinds that
+	// the saved store sealed.
 	Secrets  bool
 	Import   store.ImportOptions
 	Progress func(Progress)

@@ -219,7 +219,8 @@ func TestBackOffEndsWithSuccess(t *testing.T) {
 	})
 }
 
-// TestFullBeforeCommitBytes checks that changes at the backpressure limit are committed before CommitBytes.
+// TestFullBeforeCommitBytes checks that a commit begins at the backpressure limit even if it is
+// lower than Options.CommitBytes.
 func TestFullBeforeCommitBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.Open(t, byHand())

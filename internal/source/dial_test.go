@@ -45,7 +45,7 @@ func TestDialOfAStoppedSync(t *testing.T) {
 
 // TestOpenOfAStoppedSync checks that Open names the process that has locked the store's file but does not answer.
 func TestOpenOfAStoppedSync(t *testing.T) {
-	t.Parallel() // the test waits for answerWithin
+	t.Parallel() // Open waits until the time answerWithin has passed.
 	path := filepath.Join(t.TempDir(), "s.db")
 	s, err := store.Open(path, store.Options{})
 	if err != nil {

@@ -363,6 +363,6 @@ func (r *reader) Close() error {
 
 func discard(f *os.File) error {
 	err := f.Close()
-	_ = os.Remove(f.Name()) // fails if keepLocked has removed the file already
+	_ = os.Remove(f.Name()) // Remove fails if keepLocked has removed the file already.
 	return err
 }

@@ -71,7 +71,7 @@ func (l *hotLoad) snapshots(t *testing.T) {
 	var paths []string
 	var took delays
 	for n := range saves {
-		time.Sleep(300 * time.Millisecond) // saves no snapshot for this time
+		time.Sleep(300 * time.Millisecond) // Handlers are also measured between two snapshots.
 		handler.more(t, hotBetween)
 		path := filepath.Join(t.TempDir(), fmt.Sprintf("%d.larder", n))
 		begun := time.Now()

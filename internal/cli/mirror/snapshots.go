@@ -214,7 +214,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// whole reports whether the first list of every mirrored collection is complete or fails.
+// whole reports whether each mirrored collection is complete, or has an error in place of its first list.
 func (m *mirror) whole() bool {
 	for _, c := range m.mirrored() {
 		if !c.Complete && c.Live.Error == "" {

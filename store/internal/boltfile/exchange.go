@@ -37,7 +37,7 @@ func (f *File) BeginExchange(ctx context.Context, w Work) (end func(), err error
 	}, nil
 }
 
-// PauseExchanges waits for a running Exchange of the file for a copy, but not for other writes, which a failing disk
+// PauseExchanges waits for the end of a running Exchange, but not for other writes, which a failing disk
 // may never finish. No exchange begins until the caller calls resume.
 func (f *File) PauseExchanges(ctx context.Context) (resume func(), err error) {
 	if err := f.exchanging.LockContext(ctx); err != nil {
