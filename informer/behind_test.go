@@ -288,7 +288,7 @@ func TestBehindIsLogged(t *testing.T) {
 		behind := func(pending, merged int) []string {
 			return []string{
 				fmt.Sprintf(
-					`"level"=0 "msg"="Event handler is behind; updates of one object are told together until it has caught up"`+
+					`"level"=0 "msg"="Event handler is behind; updates of one object are merged until it has caught up"`+
 						` "handler"="github.com/larder-dev/larder/informer_test.recorder" "informer"="SharedIndexInformer *v1.Pod" "pending"=%d "merged"=%d`, pending, merged)}
 		}
 		write := func(n int) {

@@ -52,7 +52,7 @@ func TestCloseWhileTheDiskHangs(t *testing.T) {
 		apply(t, c, "2", upsert("a/x", "2"))
 		_, release := g.Hold()
 		for range 2 {
-			wantStillWriting(t, "Close", "a commit of what is pending", s.Close)
+			wantStillWriting(t, "Close", "a commit of the dirty changes", s.Close)
 		}
 		wantStrings(t, "reads", list(t, c), "a/x uid=uid-a/x rv=2")
 		if _, err := c.Apply(context.Background(), entry.Batch{ResourceVersion: "3"}); !errors.Is(err, store.ErrClosed) {
@@ -133,7 +133,7 @@ func TestCollectionCloseWhileTheDiskHangs(t *testing.T) {
 			waited <- err
 		}()
 		synctest.Wait()
-		wantStillWriting(t, "Close", "a commit of what is pending", c.Close)
+		wantStillWriting(t, "Close", "a commit of the dirty changes", c.Close)
 		if err := <-waited; !errors.Is(err, store.ErrStillWriting) {
 			t.Errorf("who waits for the name: %v", err)
 		}
@@ -196,7 +196,7 @@ func TestSlowDisk(t *testing.T) {
 		}
 		<-changed
 		err := s.CommitErr()
-		if !errors.Is(err, store.ErrSlowDisk) || !strings.Contains(err.Error(), "a commit of what is pending") ||
+		if !errors.Is(err, store.ErrSlowDisk) || !strings.Contains(err.Error(), "a commit of the dirty changes") ||
 			time.Since(begun) != 10*time.Second {
 			t.Errorf("after %v: %v", time.Since(begun), err)
 		}

@@ -102,7 +102,7 @@ func TestCommitKeepsAReset(t *testing.T) {
 // The commit must reset the handler's position in memory before the next write, which stores it: with a stale position
 // the handler would miss the dropped deletes.
 func TestMemoryKnowsAResetBeforeTheNextWrite(t *testing.T) {
-	for name, interval := range map[string]time.Duration{"a commit of what is pending": time.Hour,
+	for name, interval := range map[string]time.Duration{"a commit of the dirty changes": time.Hour,
 		"a write that does not wait": -1} {
 		t.Run(name, func(t *testing.T) {
 			s, _, few := filled(t, store.Options{CommitInterval: interval})

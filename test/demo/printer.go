@@ -122,7 +122,7 @@ func (p *printer) table(r Report) {
 		"\nclient-go's default asks for the state by a watch (WatchList), which servers do not compress; a LIST is " +
 			"compressed.\n" +
 			"Larder's list comes in pages of 500, 1,000 and then 2,000 pods.\n" +
-			"Times are from the start of the informer until it has synced and its handler has been told all; for Larder\n" +
+			"Times are from the start of the informer until it and its handler have synced; for Larder\n" +
 			"in the last step, which was running already, from the server's first answer.\n")
 }
 

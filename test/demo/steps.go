@@ -107,7 +107,7 @@ func (s *story) restart(ctx context.Context) (err error) {
 		return err
 	}
 	s.out.cost(m)
-	s.out.events(step, "The handler was told of the %s stored pods, and then exactly what had happened:")
+	s.out.events(step, "The handler received the %s stored pods, and then exactly what had happened:")
 	s.out.line("The store equals a fresh LIST, pod by pod.")
 	return nil
 }

@@ -36,7 +36,7 @@ var cliMutants = []mutant{
 		test: "TestLeaveOutGenerated",
 	},
 	{
-		name: "cli/unknown-columns-untold", breaks: "larder get says that a resource's columns are not known.",
+		name: "cli/unknown-columns-unreported", breaks: "larder get says that a resource's columns are not known.",
 		file: "internal/cli/query/get.go",
 		old:  `if o.print.table() && !columnsOf(a.Choice).Known() {`, new: `if false {`,
 		test: "TestNoteOfColumns",
@@ -48,7 +48,7 @@ var cliMutants = []mutant{
 		test: "TestOrderOfFlowSchemas",
 	},
 	{
-		name:   "cli/defects-untold",
+		name:   "cli/defects-unreported",
 		breaks: "larder get prints the known defects of the collection.",
 		file:   "internal/cli/input/choose.go",
 		old: `		notes = append(notes, n.Text)

@@ -41,7 +41,7 @@ var durableMutants = []mutant{
 		dir:  "informer",
 	},
 	{
-		name:   "durable/reset-told-twice",
+		name:   "durable/reset-reported-twice",
 		breaks: "A restart during a replay continues without another OnReset.",
 		file:   "informer/durable/follow.go",
 		old: `		f.position.Notified = true

@@ -79,7 +79,7 @@ var informerMutants = []mutant{
 		dir:  "informer",
 	},
 	{
-		name:   "informer/lost-object-not-told",
+		name:   "informer/lost-object-not-reported",
 		breaks: "An object that a repair has lost, and that the server no longer has, is reported by OnDelete.",
 		file:   "informer/list.go",
 		old: `			out = append(out, entry.Change{Type: cache.Deleted, Key: key})
@@ -88,7 +88,7 @@ var informerMutants = []mutant{
 		test: "TestLostThenDeleted",
 	},
 	{
-		name:   "informer/rewritten-body-not-told",
+		name:   "informer/rewritten-body-not-delivered",
 		breaks: "A body changed by a rewriting list is delivered, although its resourceVersion is the same.",
 		file:   "informer/list.go",
 		old:    `{ p.distribute(changes, true) }`,

@@ -318,7 +318,7 @@ var serveMutants = []mutant{
 		test:   "TestDeprecated",
 	},
 	{
-		name:   "serve/defects-untold",
+		name:   "serve/defects-unreported",
 		breaks: "Answers have a Warning for each known defect of the collection.",
 		file:   "serve/handler.go",
 		old:    "\t\tq.warnOfNotes()\n\t\tif q.path.name",
@@ -326,7 +326,7 @@ var serveMutants = []mutant{
 		test:   "TestKnownDefects",
 	},
 	{
-		name:   "entry/left-out-untold",
+		name:   "entry/left-out-unreported",
 		breaks: "A collection that lacks unnamed objects says so.",
 		file:   "entry/info.go",
 		old:    `n > 0 || i.LeftOutMore`,
@@ -334,7 +334,7 @@ var serveMutants = []mutant{
 		test:   "TestNotes",
 	},
 	{
-		name:   "entry/old-untold",
+		name:   "entry/old-unreported",
 		breaks: "A collection reports its last contact with the server.",
 		file:   "entry/info.go",
 		old:    `!i.LastContact.IsZero() && now`,

@@ -202,7 +202,7 @@ var serveAccessMutants = []mutant{
 		test:   "TestTokensOfANetwork",
 	},
 	{
-		name:   "access/told-by-the-client",
+		name:   "access/claimed-by-the-client",
 		breaks: "The status of a review that a client sends is no answer to it.",
 		file:   "serve/access/reviews.go",
 		old:    "	answer.Status = authorizationv1.SubjectAccessReviewStatus{}\n",

@@ -140,7 +140,7 @@ var storeCommitMutants = []mutant{
 		test: "TestApplyKeepsLastContactAndEmptyFields",
 	},
 	{
-		name:   "store/failed-commit-not-told",
+		name:   "store/failed-commit-not-reported",
 		breaks: "CommitErr returns the error of the last commit.",
 		file:   "store/internal/engine/commit_loop.go",
 		old: `	before, l.err = l.err, err

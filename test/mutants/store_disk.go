@@ -46,7 +46,7 @@ var storeDiskMutants = []mutant{
 		dir:  "store",
 	},
 	{
-		name:   "store/behind-not-told",
+		name:   "store/behind-not-reported",
 		breaks: "A handler behind dropped tombstones is reset.",
 		file:   "store/internal/changelog/writer.go",
 		old: `		if unread {
@@ -164,7 +164,7 @@ var storeDiskMutants = []mutant{
 		dir:  "store",
 	},
 	{
-		name:   "store/loss-not-told-to-handlers",
+		name:   "store/loss-not-delivered-to-handlers",
 		breaks: "After objects were lost to damage every durable handler begins anew.",
 		file:   "store/internal/changelog/cursors.go",
 		old: `		c.resetLocked(one, st.Anew(consumer.ResetDamage))
@@ -175,7 +175,7 @@ var storeDiskMutants = []mutant{
 		dir:  "store",
 	},
 	{
-		name:   "store/readers-behind-not-told",
+		name:   "store/readers-behind-not-reported",
 		breaks: "A reader behind dropped deletes is refused (SinceError).",
 		file:   "store/internal/changelog/writer.go",
 		old: `		w.state.Lacks = max(w.state.Lacks, seq)

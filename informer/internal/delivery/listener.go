@@ -354,7 +354,7 @@ func (g *lag) caughtUp(q *pending) lagReport {
 func (l *Listener) log(r lagReport) {
 	switch r.what {
 	case lagBehind:
-		l.Logger.Info("Event handler is behind; updates of one object are told together until it has caught up",
+		l.Logger.Info("Event handler is behind; updates of one object are merged until it has caught up",
 			"handler", l.Name, "informer", l.upstream.Name(), "pending", r.pending, "merged", r.merged)
 	case lagCaughtUp:
 		l.Logger.Info("Event handler has caught up", "handler", l.Name, "informer", l.upstream.Name(), "merged", r.merged)

@@ -70,7 +70,7 @@ func NewCommitLoop(o CommitOptions) *CommitLoop {
 	}
 }
 
-var committing = boltfile.Work{What: "a commit of what is pending"}
+var committing = boltfile.Work{What: "a commit of the dirty changes"}
 
 // A failed commit is retried after commitRetry. The delay doubles with each failure, up to commitRetryMax.
 const (
@@ -96,7 +96,7 @@ func (l *CommitLoop) Add(m CommitMember, grown int) {
 	}
 	if !l.running && !l.closed { // After CommitLoop.Close, the caller, Store.Close, does the last commit.
 		l.running = true
-		l.File.Go("commit what is pending", l.loop)
+		l.File.Go("commit the dirty changes", l.loop)
 	}
 }
 
@@ -186,7 +186,7 @@ func (l *CommitLoop) Flush(ctx context.Context) error {
 	}
 	if ctx.Err() != nil {
 		unlock()
-		return fmt.Errorf("commit what is pending: %w", context.Cause(ctx))
+		return fmt.Errorf("commit the dirty changes: %w", context.Cause(ctx))
 	}
 	begun := time.Now()
 	for _, snap := range snaps {
@@ -195,7 +195,7 @@ func (l *CommitLoop) Flush(ctx context.Context) error {
 	release, err := l.File.TakeWriter(ctx, committing)
 	if err != nil {
 		unlock()
-		return fmt.Errorf("commit what is pending: %w", err)
+		return fmt.Errorf("commit the dirty changes: %w", err)
 	}
 	done := make(chan error, 1)
 	go func() { // This goroutine holds flushing and the writer lock, so Close waits for the commit.
@@ -215,7 +215,7 @@ func (l *CommitLoop) Flush(ctx context.Context) error {
 		err = fmt.Errorf("%w: %w", l.File.StillWriting(), context.Cause(ctx))
 	}
 	if err != nil {
-		return fmt.Errorf("commit what is pending: %w", err)
+		return fmt.Errorf("commit the dirty changes: %w", err)
 	}
 	return nil
 }
@@ -262,9 +262,9 @@ func (l *CommitLoop) write(snaps map[CommitMember]CommitSnapshot) error {
 func (l *CommitLoop) log(before, err error) {
 	switch {
 	case err != nil && before == nil:
-		l.File.Logger().Error(err, "What is pending cannot be committed; it stays in memory and will be tried again")
+		l.File.Logger().Error(err, "The dirty changes cannot be committed; they stay in memory, and the commit is retried")
 	case err == nil && before != nil:
-		l.File.Logger().Info("What was pending has been committed")
+		l.File.Logger().Info("The dirty changes have been committed")
 	}
 }
 
