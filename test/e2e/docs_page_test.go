@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"github.com/larder-dev/larder/test/e2e/controlplane"
 )
 
 type step struct {
@@ -94,6 +96,31 @@ func script(lines []string, from, to int) (steps []step) {
 		steps = append(steps, step{line: i + 1, command: command, first: i + 1, end: i + 1})
 	}
 	return steps
+}
+
+var loopback = regexp.MustCompile(`\b127\.0\.0\.1:[1-9]\d*`)
+
+// onFreePorts replaces the loopback addresses in the commands of a page by free ones, so that two runs of these tests
+// on one machine do not use the same ports. It returns a function that restores the page's addresses in the output.
+func onFreePorts(steps []step) (restore func(string) string, err error) {
+	free := map[string]string{}
+	var back []string
+	for i := range steps {
+		for _, addr := range loopback.FindAllString(steps[i].command, -1) {
+			if free[addr] != "" {
+				continue
+			}
+			l, err := controlplane.Listen()
+			if err != nil {
+				return nil, err
+			}
+			free[addr] = l.Addr().String()
+			back = append(back, free[addr], addr)
+			l.Close()
+		}
+		steps[i].command = loopback.ReplaceAllStringFunc(steps[i].command, func(addr string) string { return free[addr] })
+	}
+	return strings.NewReplacer(back...).Replace, nil
 }
 
 var varying = []struct {

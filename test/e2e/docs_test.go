@@ -47,6 +47,10 @@ func TestDocs(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
+			restore, err := onFreePorts(steps)
+			if err != nil {
+				t.Fatal(err)
+			}
 			cp := ownControlPlane(t)
 			if _, err := playground.Fill(t.Context(), cp.Config(controlplane.Writer)); err != nil {
 				t.Fatal(err)
@@ -61,7 +65,9 @@ func TestDocs(t *testing.T) {
 			printed := make([][]string, len(steps))
 			for i, s := range steps {
 				followed := i+1 < len(steps) && strings.HasPrefix(steps[i+1].command, "echo $?")
-				printed[i] = sh.do(name, s, followed)
+				for _, line := range sh.do(name, s, followed) {
+					printed[i] = append(printed[i], restore(line))
+				}
 			}
 			if *updateDocs {
 				if err := os.WriteFile(path, []byte(update(string(text), steps, printed)), 0o644); err != nil {
