@@ -11,9 +11,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/reflector/internal/gate"
-	"github.com/larder-dev/larder/reflector/internal/history"
-	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
 // missingShare: a list by metadata (PartialObjectMetadata) fetches single objects only if the Sink lacks at most a
@@ -41,11 +38,11 @@ func (s *session) byMetadata(ctx context.Context, reason Reason) bool {
 	return s.o.MetadataPays == nil || s.o.MetadataPays(ctx)
 }
 
-func (s *session) metadataLister() (lw request.Requests, possible bool) {
+func (s *session) metadataLister() (lw requests, possible bool) {
 	if s.o.ListMetadata == nil || s.lists.noMetadata {
 		return s.conn.lw, false
 	}
-	return request.Of(metadataList{s.o.ListMetadata, s.r.lw}, s.conn), true
+	return requestsOf(metadataList{s.o.ListMetadata, s.r.lw}, s.conn), true
 }
 
 type metadataList struct {
@@ -110,7 +107,7 @@ func (l *list) refsOf(ctx context.Context, items []runtime.Object) ([]entry.Obje
 		if l.s.gate.LeaveOutItem(ctx, obj) {
 			continue
 		}
-		ref, err := gate.Identify(obj)
+		ref, err := identify(obj)
 		if err != nil || ref.UID == "" || !entry.ComparableRV(ref.ResourceVersion) {
 			return nil, fmt.Errorf("the list by metadata has an object without UID or resourceVersion, %s", ref.Key)
 		}
@@ -148,7 +145,7 @@ func (l *list) takeOne(ctx context.Context, p page) outcome {
 		asListed = ref == l.pages.missing[0]
 	}
 	if !asListed || l.reason != ReasonListOnly {
-		l.target = history.Max(l.target, p.rv)
+		l.target = maxRV(l.target, p.rv)
 	}
 	if err := l.deliver(ctx, p.items); err != nil {
 		return l.s.sinkClosed(err)

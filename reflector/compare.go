@@ -17,10 +17,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/reflector/internal/gate"
-	"github.com/larder-dev/larder/reflector/internal/history"
-	"github.com/larder-dev/larder/reflector/internal/pace"
-	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
 // Comparison is the result of Options.Compare.
@@ -48,7 +44,7 @@ func (d Difference) explainedBy(t watch.EventType, ref entry.ObjectRef) bool {
 	if d.Listed.Key == "" {
 		return t == watch.Deleted
 	}
-	return !entry.ComparableRV(ref.ResourceVersion) || !history.Below(ref.ResourceVersion, d.Listed.ResourceVersion)
+	return !entry.ComparableRV(ref.ResourceVersion) || !below(ref.ResourceVersion, d.Listed.ResourceVersion)
 }
 
 type awaited map[string]Difference
@@ -97,27 +93,27 @@ func (g *guards) compare(ctx context.Context) (done bool, o outcome) {
 	case ctx.Err() != nil:
 		return false, outcome{Kind: stop}
 	case err == nil && !entry.ComparableRV(c.ResourceVersion), errors.Is(err, ErrIncomparable),
-		request.RefusesMetadata(err):
+		refusesMetadata(err):
 		klog.FromContext(ctx).V(2).Info("What is held is not compared with the server; looking up the newest objects", "err",
 			err)
 		g.incomparable = true
 		return false, g.probeInstead(ctx)
 	case err != nil:
 		return false, g.s.lose(ctx, g.s.conn.describe("compare", err))
-	case history.Below(c.ResourceVersion, g.s.cur.RV):
+	case below(c.ResourceVersion, g.s.cur.RV):
 		return false, g.ahead(ctx, c.ResourceVersion)
 	}
 	g.s.conn.received()
 	g.awaited = awaited{}
 	for _, d := range c.Differences {
-		switch history.Check(d.Held, g.s.cur.RV, d.Listed, d.Listed.Key != "") {
-		case history.Contradicts:
+		switch checkHeld(d.Held, g.s.cur.RV, d.Listed, d.Listed.Key != "") {
+		case contradicts:
 			klog.FromContext(ctx).Info("An object is another one at the server than the one that we hold: "+rewound, "key",
 				d.key(), "held", d.Held.ResourceVersion, "server", d.Listed.ResourceVersion, "resourceVersion", g.s.cur.RV)
 			return false, g.s.listFor(ReasonRewound)
-		case history.Changed:
+		case changed:
 			g.awaited[d.key()] = d
-		case history.Agrees:
+		case agrees:
 		}
 	}
 	if len(g.awaited) > 0 {
@@ -137,14 +133,14 @@ const compareTime = 10 * time.Second
 
 func (g *guards) askCompare(ctx context.Context) (Comparison, error) {
 	g.s.r.board.update(func(st *Status) { st.Comparisons++ })
-	limited, cancel := context.WithTimeout(ctx, pace.RequestTimeout)
+	limited, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	sent := time.AfterFunc(pace.RequestTimeout, cancel)
+	sent := time.AfterFunc(requestTimeout, cancel)
 	defer sent.Stop()
 	traced := httptrace.WithClientTrace(limited, &httptrace.ClientTrace{
 		WroteRequest: func(httptrace.WroteRequestInfo) { sent.Reset(compareTime) },
 	})
-	awaited, ended := request.Await(traced, g.s.conn)
+	awaited, ended := awaitAnswer(traced, g.s.conn)
 	defer ended()
 	c, err := g.comparer.Call(ctx, awaited, g.s.o.Compare)
 	if err != nil && limited.Err() != nil && ctx.Err() == nil {
@@ -217,22 +213,22 @@ func (g *guards) lookUp(ctx context.Context, n int) (verdict, error) {
 			return verdict{}, err
 		}
 		if entry.ComparableRV(got.at) {
-			v.at = history.Max(v.at, got.at)
+			v.at = maxRV(v.at, got.at)
 		}
 		if got.obj != nil && !g.ours(got.obj) {
 			got = answer{at: got.at} // the object now has a UID of another shard, so this shard's object was deleted
 		}
-		switch history.Check(held, g.s.cur.RV, got.ref, got.obj != nil) {
-		case history.Contradicts:
+		switch checkHeld(held, g.s.cur.RV, got.ref, got.obj != nil) {
+		case contradicts:
 			klog.FromContext(ctx).Info("An object that we hold is another one at the server: "+rewound, "key", held.Key,
 				"held", held.ResourceVersion, "server", got.ref.ResourceVersion, "resourceVersion", g.s.cur.RV)
 			return verdict{rewound: true}, nil
-		case history.Changed:
+		case changed:
 			v.awaited[held.Key] = Difference{Held: held, Listed: got.ref}
 			if entry.ComparableRV(got.ref.ResourceVersion) {
-				v.at = history.Max(v.at, got.ref.ResourceVersion)
+				v.at = maxRV(v.at, got.ref.ResourceVersion)
 			}
-		case history.Agrees:
+		case agrees:
 		}
 	}
 	return v, nil
@@ -291,7 +287,7 @@ func (g *guards) lookUpOne(ctx context.Context, key string, whole bool) (answer,
 	g.s.answered(m.GetResourceVersion())
 	got, others := answer{at: m.GetResourceVersion()}, false
 	err = meta.EachListItem(list, func(obj runtime.Object) error {
-		if ref, err := gate.Identify(obj); err == nil && ref.Key == key {
+		if ref, err := identify(obj); err == nil && ref.Key == key {
 			got.obj, got.ref = obj, ref
 		} else {
 			others = true

@@ -13,8 +13,6 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/larder-dev/larder/internal/limiter"
-	"github.com/larder-dev/larder/reflector/internal/pace"
-	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
 // connection is the connection of one Reflector.Run with the server: its fields of the Status, its callbacks OnError,
@@ -23,19 +21,19 @@ import (
 type connection struct {
 	o     Options
 	board *board
-	lw    request.Requests
+	lw    requests
 
 	live bool
 	// connecting and listing are the slots of Options.Limiter: permissions to connect and to list.
 	connecting, listing slot
-	backoff             pace.Backoff
+	backoff             backoff
 	// lastErr is the error that ended the last connection. The wait of the back-off depends on this error.
 	lastErr error
 }
 
 func newConnection(r *Reflector) *connection {
 	c := &connection{o: r.o, board: &r.board}
-	c.lw = request.Of(r.lw, c)
+	c.lw = requestsOf(r.lw, c)
 	c.connecting.wait, c.listing.wait, c.listing.down = r.o.Limiter.Connect, r.o.Limiter.List, c.showDown
 	return c
 }
@@ -112,7 +110,7 @@ func (c *connection) open(ctx context.Context, rv string, timeout time.Duration,
 	c.board.update(func(b *Status) { b.Watches++ })
 	limited, cancel := context.WithCancel(ctx)
 	st.cancel = cancel
-	late := time.AfterFunc(pace.RequestTimeout, st.cancel)
+	late := time.AfterFunc(requestTimeout, st.cancel)
 	w, err := c.lw.Watch(ctx, limited, o, overdue)
 	if err == nil && !late.Stop() {
 		st.w = w
@@ -149,7 +147,7 @@ func (c *connection) connected() {
 	c.connecting.release()
 }
 
-// Await implements request.Awaiter. While a request waits for the first byte of its answer, the slots of this
+// Await implements awaiter. While a request waits for the first byte of its answer, the slots of this
 // connection do not count against the maximum of Options.Limiter.
 func (c *connection) Await() (answered func()) {
 	c.connecting.current().Connecting()
@@ -200,7 +198,7 @@ func isUnanswered(err error) bool {
 // fails, this connection's own back-off applies. So a fleet does not reconnect all at once, and answers for other
 // resources do not shorten this wait.
 func (c *connection) backOff() (time.Duration, <-chan struct{}) {
-	asked := request.RetryAfter(c.lastErr)
+	asked := retryAfter(c.lastErr)
 	wait := c.backoff.Next(asked)
 	failures, next, recovered := c.o.Limiter.Down()
 	if c.lastErr == nil || asked > 0 || !isUnanswered(c.lastErr) || failures < 2 {

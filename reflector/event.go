@@ -11,9 +11,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/reflector/internal/gate"
-	"github.com/larder-dev/larder/reflector/internal/history"
-	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
 func (s *session) deliver(ctx context.Context, ev watch.Event) error {
@@ -121,29 +118,29 @@ func (s *session) fetchLeftOut(ctx context.Context) outcome {
 		case isDenied(err), errors.Is(err, errNoLookups):
 			klog.FromContext(ctx).Info("An object that was left out cannot be looked up; listing", "key", held.Key, "err", err)
 			return s.listFor(ReasonLeftOut)
-		case errors.Is(err, errTooLong), s.cuts == maxCutLookups && request.Cut(err):
+		case errors.Is(err, errTooLong), s.cuts == maxCutLookups && isCut(err):
 			// Give up this object, whose answer always breaks off. The next run's Checkpoint.LeftOut contains it.
 			s.cuts = 0
 			klog.FromContext(ctx).Info("An object that was left out does not come over the link; going on without it", "key",
 				held.Key, "err", err)
 			continue
 		case err != nil:
-			if request.Cut(err) {
+			if isCut(err) {
 				s.cuts++
 			}
 			return s.lose(ctx, err)
 		}
 		s.cuts = 0
-		switch history.Check(held, s.cur.RV, got.ref, got.obj != nil) {
-		case history.Contradicts:
+		switch checkHeld(held, s.cur.RV, got.ref, got.obj != nil) {
+		case contradicts:
 			klog.FromContext(ctx).Info("An object that was left out is another one at the server: "+rewound, "key", held.Key,
 				"leftOut", held.ResourceVersion, "server", got.ref.ResourceVersion, "resourceVersion", s.cur.RV)
 			return s.listFor(ReasonRewound)
-		case history.Agrees:
+		case agrees:
 			if err := s.deliverAgain(ctx, got.obj); err != nil {
 				return s.sinkClosed(err)
 			}
-		case history.Changed:
+		case changed:
 		}
 	}
 	st, now := s.watching.stream, s.o.Clock.Now()
@@ -158,7 +155,7 @@ func (s *session) forgetLeftOut(obj runtime.Object) {
 	if len(s.leftOut) == 0 {
 		return
 	}
-	if ref, err := gate.Identify(obj); err == nil {
+	if ref, err := identify(obj); err == nil {
 		s.leftOut = slices.DeleteFunc(slices.Clone(s.leftOut), func(l entry.ObjectRef) bool { return l.Key == ref.Key })
 	}
 }

@@ -19,7 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/larder-dev/larder/reflector"
-	requests "github.com/larder-dev/larder/reflector/internal/request"
 )
 
 type link struct {
@@ -127,14 +126,14 @@ func refusals() map[string]error {
 
 func TestIsCut(t *testing.T) {
 	for name, err := range cutErrors() {
-		if !requests.Cut(fmt.Errorf("list things: %w", err)) {
+		if !reflector.IsCut(fmt.Errorf("list things: %w", err)) {
 			t.Errorf("%s is taken for a refusal", name)
 		}
 	}
 	no := refusals()
 	no["too large"] = apierrors.NewTimeoutError("Too large resource version: 5, current: 4", 1)
 	for name, err := range no {
-		if requests.Cut(fmt.Errorf("list things: %w", err)) {
+		if reflector.IsCut(fmt.Errorf("list things: %w", err)) {
 			t.Errorf("%s is taken for an answer that was cut", name)
 		}
 	}

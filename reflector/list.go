@@ -11,9 +11,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/reflector/internal/gate"
-	"github.com/larder-dev/larder/reflector/internal/history"
-	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
 // list is one list in the state Relist. The Sink receives pages, and events of a watch beside the list (the folded
@@ -28,18 +25,18 @@ type list struct {
 	reason     Reason
 	byMetadata bool
 	begun      bool
-	// delivered is true if the Sink has received an object in this list. before is the Gate's DropCount at its start.
+	// delivered is true if the Sink has received an object in this list. before is the gate's dropCount at its start.
 	delivered bool
-	before    gate.DropCount
+	before    dropCount
 	// fold is the resourceVersion that the watch beside the list has reached, initially that of the first page.
-	fold history.Progress
+	fold progress
 	// target is the resourceVersion that the watch beside the list must reach before the list ends: the highest in the
 	// answers to the list's page and object requests.
 	target string
 	// at is a time at which the server had the list's state: when the first page was requested, or when the watch
 	// beside the list last sent an event or bookmark.
 	at     time.Time
-	newest *history.ListNewest
+	newest *listNewest
 	pages  *pager
 	tail   *tail
 }
@@ -76,7 +73,7 @@ func (s *session) relist(ctx context.Context) outcome {
 }
 
 func newList(s *session, reason Reason) *list {
-	return &list{s: s, reason: reason, newest: history.NewListNewest()}
+	return &list{s: s, reason: reason, newest: newListNewest()}
 }
 
 func (l *list) abort(ctx context.Context, o outcome) outcome {
@@ -160,7 +157,7 @@ func (l *list) take(ctx context.Context, p page) outcome {
 	l.pages.backoff.Reset()
 	if !l.begun {
 		l.at = p.begun
-		if l.comparesIdentities() && history.Below(p.rv, l.s.cur.RV) {
+		if l.comparesIdentities() && below(p.rv, l.s.cur.RV) {
 			return l.s.guards.ahead(ctx, p.rv)
 		}
 		if err := l.begin(ctx, p.rv); err != nil {
@@ -170,7 +167,7 @@ func (l *list) take(ctx context.Context, p page) outcome {
 	if l.pages.one != "" {
 		return l.takeOne(ctx, p)
 	}
-	l.target = history.Max(l.target, p.rv)
+	l.target = maxRV(l.target, p.rv)
 	switch {
 	case l.pages.metadata:
 		return l.takeRefs(ctx, p)
@@ -216,7 +213,7 @@ func (l *list) rewound(items []entry.ObjectRef) string {
 	}
 	for _, got := range items {
 		for _, held := range l.s.newest.Refs {
-			if held.Key == got.Key && history.Check(held, l.s.cur.RV, got, true) == history.Contradicts {
+			if held.Key == got.Key && checkHeld(held, l.s.cur.RV, got, true) == contradicts {
 				return held.Key
 			}
 		}
@@ -239,8 +236,8 @@ func (l *list) begin(ctx context.Context, rv string) error {
 		level = 2 // ReasonListOnly causes about a list a minute, so it is logged at a higher level
 	}
 	klog.FromContext(ctx).V(level).Info("Listing", "reason", l.reason, "resourceVersion", rv, "held", l.s.cur.RV)
-	l.fold = history.At(rv)
-	l.before = l.s.gate.DropCount
+	l.fold = progressAt(rv)
+	l.before = l.s.gate.dropCount
 	l.s.watching.fresh = true
 	if l.reason != ReasonCold {
 		l.s.r.board.update(func(st *Status) {
@@ -318,11 +315,11 @@ func (l *list) pageFailed(ctx context.Context, err error) outcome {
 		return outcome{Kind: stop}
 	}
 	switch {
-	case l.pages.one != "" && request.RefusesMetadata(err):
+	case l.pages.one != "" && refusesMetadata(err):
 		l.s.lists.noMetadata = true
 		l.s.conn.report(ctx, err)
 		return l.again(err)
-	case l.pages.one == "" && l.pages.metadata && request.RefusesMetadata(err):
+	case l.pages.one == "" && l.pages.metadata && refusesMetadata(err):
 		return l.wholeInstead(ctx, err)
 	case l.pages.tooLarge():
 		l.s.conn.report(ctx, err)
@@ -333,22 +330,22 @@ func (l *list) pageFailed(ctx context.Context, err error) outcome {
 	case !l.begun:
 		return l.s.lose(ctx, err)
 	}
-	if token := request.Exchanged(err); token != "" && l.fold.Comparable() && l.tail.dead == nil {
+	if token := exchanged(err); token != "" && l.fold.Comparable() && l.tail.dead == nil {
 		klog.FromContext(ctx).V(2).Info("The list's history has run out; going on with a newer one and the watch", "err", err)
 		l.pages.fetch(ctx, token)
 		return outcome{}
 	}
 	l.s.conn.report(ctx, err)
-	refused := request.Rejected(err) && l.pages.refusals.again(l.pages.token, l.s.o.Clock.Now())
-	noOther := request.Exchanged(err) == "" || l.unwatched()
-	if l.pages.token != "" && noOther && (request.Expired(err) || apierrors.IsBadRequest(err) || refused) {
+	refused := rejected(err) && l.pages.refusals.again(l.pages.token, l.s.o.Clock.Now())
+	noOther := exchanged(err) == "" || l.unwatched()
+	if l.pages.token != "" && noOther && (isExpired(err) || apierrors.IsBadRequest(err) || refused) {
 		// As in client-go's pager, the next list is a single request without a limit, since pages could fail again.
 		klog.FromContext(ctx).Info("The server refuses its continue token and offers no other; listing in one answer", "err",
 			err)
 		l.s.lists.unpaged = true
 		return outcome{Kind: mustList, Reason: l.reason}
 	}
-	if request.Expired(err) || request.TooLarge(err) || apierrors.IsBadRequest(err) {
+	if isExpired(err) || isTooLarge(err) || apierrors.IsBadRequest(err) {
 		return l.again(err)
 	}
 	l.pages.retryLater(err)

@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/larder-dev/larder/reflector"
-	requests "github.com/larder-dev/larder/reflector/internal/request"
 )
 
 func (g *rig) fill(n int) {
@@ -133,7 +132,7 @@ func TestErrorsOfPages(t *testing.T) {
 				g.sleep(time.Minute)
 				g.converged()
 				pages := 3
-				if requests.Cut(fault) {
+				if reflector.IsCut(fault) {
 					pages = 5
 				}
 				if st := g.r.Status(); st.Pages != pages+3 || st.Err != nil || len(g.errs) != 3 {

@@ -11,12 +11,10 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/reflector/internal/pace"
-	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
 type lists struct {
-	limit, metadataLimit pace.Limit
+	limit, metadataLimit pageLimit
 	// noMetadata is true once the server has refused lists of metadata. busy is true once a list of metadata could not
 	// end, because objects changed while they were fetched and there was no watch to deliver the changes.
 	noMetadata, busy bool
@@ -25,17 +23,17 @@ type lists struct {
 	unpaged bool
 	// byName is true while even the smallest pages of whole objects break off before they are complete. Then objects
 	// are fetched one by one, by the names in pages of metadata, until each object of a page has arrived in less than
-	// pace.PromptPage. cutPages counts consecutive smallest pages that broke off.
+	// promptPage. cutPages counts consecutive smallest pages that broke off.
 	byName   bool
 	cutPages int
-	patience pace.Patience
+	patience patience
 	ended    time.Time
-	// backoff determines the wait before a list that follows another list within two minutes (pace.Health).
-	backoff pace.Backoff
+	// backoff determines the wait before a list that follows another list within two minutes (healthyWatch).
+	backoff backoff
 }
 
 func newLists(r *Reflector) lists {
-	return lists{limit: pace.NewLimit(r.o.PageSize), metadataLimit: pace.NewLimit(r.o.PageSize)}
+	return lists{limit: newPageLimit(r.o.PageSize), metadataLimit: newPageLimit(r.o.PageSize)}
 }
 
 type page struct {
@@ -78,7 +76,7 @@ type pager struct {
 	retry    clock.Timer
 	refusals refusals
 	err      error
-	backoff  pace.Backoff
+	backoff  backoff
 	cancel   context.CancelFunc
 }
 
@@ -113,7 +111,7 @@ func (p *pager) ask(ctx context.Context) {
 		o = metav1.ListOptions{Limit: 1, FieldSelector: keySelector(p.one)}
 	}
 	p.limit = o.Limit
-	within := pace.RequestTimeout
+	within := requestTimeout
 	if p.smallest() {
 		within = p.s.lists.patience.Time()
 	}
@@ -145,7 +143,7 @@ func (p *pager) count(o metav1.ListOptions) {
 	})
 }
 
-func (p *pager) limits() *pace.Limit {
+func (p *pager) limits() *pageLimit {
 	if p.metadata {
 		return &p.s.lists.metadataLimit
 	}
@@ -169,7 +167,7 @@ func (p *pager) tooLarge() bool {
 	return p.s.lists.byName && !p.metadata && p.one == "" && possible
 }
 
-func (p *pager) request(ctx context.Context, lw request.Requests, within time.Duration, o metav1.ListOptions) page {
+func (p *pager) request(ctx context.Context, lw requests, within time.Duration, o metav1.ListOptions) page {
 	begun, at := time.Now(), p.s.o.Clock.Now()
 	list, m, err := lw.List(ctx, within, o, func(err error) {
 		p.answers <- page{overdue: p.s.conn.describe("failed to list", err)}
@@ -184,7 +182,7 @@ func (p *pager) request(ctx context.Context, lw request.Requests, within time.Du
 		return page{err: p.s.conn.describe("read the list of", err)}
 	}
 	return page{
-		items: items, rv: m.GetResourceVersion(), token: m.GetContinue(), begun: at, meanSize: pace.MeanSize(items),
+		items: items, rv: m.GetResourceVersion(), token: m.GetContinue(), begun: at, meanSize: meanSize(items),
 		took: took,
 	}
 }
@@ -196,13 +194,13 @@ func (p *pager) learn(ctx context.Context, got page) {
 	}
 	switch {
 	case p.one != "" || p.named:
-		p.slow = p.slow || got.took >= pace.PromptPage
+		p.slow = p.slow || got.took >= promptPage
 	case p.limit == 0:
 		// If an answer without a limit breaks off, the next list has pages again.
-		p.s.lists.unpaged = got.err == nil || !request.Cut(got.err)
+		p.s.lists.unpaged = got.err == nil || !isCut(got.err)
 	case got.err == nil:
 		p.limits().Arrived(p.limit, len(got.items), got.meanSize, got.took)
-	case request.Cut(got.err):
+	case isCut(got.err):
 		p.limits().Cut(p.limit, got.took)
 		klog.FromContext(ctx).V(2).Info("A page was too large for the link or its time", "limit", p.limit, "next",
 			p.limits().Next)
@@ -228,7 +226,7 @@ func (p *pager) learnSmallest(got page) {
 // other reflectors can list meanwhile.
 func (p *pager) retryLater(err error) {
 	p.err = err
-	p.retry = p.s.o.Clock.NewTimer(p.backoff.Next(request.RetryAfter(err)))
+	p.retry = p.s.o.Clock.NewTimer(p.backoff.Next(retryAfter(err)))
 	p.s.conn.listing.release()
 }
 

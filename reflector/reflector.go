@@ -13,8 +13,6 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/base"
-	"github.com/larder-dev/larder/reflector/internal/gate"
-	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
 // Reflector lists and watches one resource into a Sink.
@@ -43,7 +41,7 @@ func New(lw cache.ListerWatcherWithContext, sink Sink, o Options) *Reflector {
 }
 
 // MaxStop is how long Run may take to return after its context has ended, if the ListerWatcher ignores the context.
-const MaxStop = 3 * request.CallWait
+const MaxStop = 3 * callWait
 
 // ErrRunTwice is returned by Run if it was called before.
 var ErrRunTwice = errors.New("reflector: Run may be called once; make another with New")
@@ -296,7 +294,7 @@ func (b *board) snapshot() Status {
 	return s
 }
 
-func (b *board) setDropped(s gate.Dropped) {
+func (b *board) setDropped(s dropped) {
 	b.update(func(st *Status) { st.Skipped, st.Stray, st.Unsharded = s.Skipped, s.Stray, s.Unsharded })
 }
 
@@ -308,7 +306,7 @@ var (
 	// the ListerWatcher; it abandons an overdue call of Options.Verify or Options.Compare.
 	ErrOverdue = base.ErrOverdue
 	// ErrPutOff: until the request timed out, the server's only answer was to retry later (Retry-After).
-	ErrPutOff = request.ErrPutOff
+	ErrPutOff = errors.New("the server puts the request off")
 	// ErrShortWatch: the server ended a watch without an error, but right after it began.
 	ErrShortWatch = errors.New("the watch ended right after it began")
 	// ErrSilent: neither events nor bookmarks arrived on the watch for minutes, although the server's resourceVersion
@@ -318,6 +316,6 @@ var (
 
 // ErrStrays: the server sent an object of another type or scope than requested; Status.Stray wraps this error. A list
 // fails with ErrStrays if all its objects had another type or scope, or were of other shards.
-var ErrStrays = gate.ErrStrays
+var ErrStrays = errors.New("something else is listed than was asked for")
 
-func isDenied(err error) bool { return errors.Is(err, ErrStrays) || request.Denied(err) }
+func isDenied(err error) bool { return errors.Is(err, ErrStrays) || isForbidden(err) }

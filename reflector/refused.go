@@ -7,9 +7,6 @@ import (
 	"time"
 
 	"k8s.io/klog/v2"
-
-	"github.com/larder-dev/larder/reflector/internal/history"
-	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
 // listOnlyWait is the minimum time between two lists of a resource that cannot be watched. The maximum is twice as
@@ -24,7 +21,7 @@ type refusals struct {
 	// listAt is when the next list of a resource with denied watches (403, 404, 405) is due; zero if none is due.
 	listAt time.Time
 	// from is the resourceVersion or the continue token that the server has refused with an error without a known
-	// remedy (request.Rejected). n counts these refusals, and first is the time of the first refusal.
+	// remedy (rejected). n counts these refusals, and first is the time of the first refusal.
 	from  string
 	n     int
 	first time.Time
@@ -52,7 +49,7 @@ func (s *session) watchLost(ctx context.Context, err error) outcome {
 	if o := s.lose(ctx, err); o.Kind != failed {
 		return o
 	}
-	if request.Rejected(err) && s.watching.refusals.again(s.cur.RV, s.o.Clock.Now()) {
+	if rejected(err) && s.watching.refusals.again(s.cur.RV, s.o.Clock.Now()) {
 		return outcome{Kind: refused}
 	}
 	return outcome{Kind: failed}
@@ -70,7 +67,7 @@ func (s *session) ifMovedOn(ctx context.Context) outcome {
 	switch {
 	case err != nil:
 		return s.lose(ctx, err)
-	case history.Below(rv, s.cur.RV):
+	case below(rv, s.cur.RV):
 		return s.guards.ahead(ctx, rv)
 	case rv == s.cur.RV && s.served:
 		return outcome{Kind: failed}
@@ -115,7 +112,7 @@ func (s *session) watchDenied(ctx context.Context, err error) outcome {
 
 // unwatched reports whether this list has no watch beside it because the server refuses to watch the resource.
 func (l *list) unwatched() bool {
-	return l.reason == ReasonListOnly || request.Denied(l.tail.dead) || request.Rejected(l.tail.dead)
+	return l.reason == ReasonListOnly || isForbidden(l.tail.dead) || rejected(l.tail.dead)
 }
 
 // unfinished aborts a list that cannot end without a watch beside it. If the list was of metadata, and the server

@@ -12,7 +12,6 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/base"
-	"github.com/larder-dev/larder/reflector/internal/history"
 	"github.com/larder-dev/larder/seed"
 )
 
@@ -77,7 +76,7 @@ func (s *session) replaceFromSeed(ctx context.Context, sd *seed.Seed, reason Rea
 	klog.FromContext(ctx).V(2).Info("Beginning with a seed", "seed", sd.Source, "taken", sd.Taken, "resourceVersion",
 		sd.ResourceVersion)
 	l := newList(s, reason)
-	l.before, l.begun = s.gate.DropCount, true
+	l.before, l.begun = s.gate.dropCount, true
 	if err := s.sink.BeginReplace(ctx, reason); err != nil {
 		return s.sinkClosed(err)
 	}
@@ -115,7 +114,7 @@ func (s *session) replaceFromSeed(ctx context.Context, sd *seed.Seed, reason Rea
 		return s.sinkClosed(err)
 	}
 	s.seeding.taken, s.resumes = sd.Taken, sd.ResourceVersion
-	s.moveTo(history.At(sd.ResourceVersion))
+	s.moveTo(progressAt(sd.ResourceVersion))
 	s.newest, s.guards.awaited, s.guards.target = l.newest.Result(), nil, ""
 	s.watching.end, s.announced, s.guards.pending = lost, false, false
 	return outcome{Kind: resumable}

@@ -8,9 +8,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/reflector/internal/gate"
-	"github.com/larder-dev/larder/reflector/internal/history"
-	"github.com/larder-dev/larder/reflector/internal/pace"
 )
 
 // session is the state of one call of Reflector.Run. Only Run's goroutine uses a session and calls the Sink.
@@ -20,8 +17,8 @@ type session struct {
 	o    Options
 
 	pos    position
-	cur    history.Progress
-	newest history.Newest
+	cur    progress
+	newest newest
 
 	conn     *connection
 	watching watching
@@ -32,7 +29,7 @@ type session struct {
 	cuts    int
 	seeding seeding
 	guards  *guards
-	gate    *gate.Gate
+	gate    *gate
 
 	// resumes is the resourceVersion at which this run resumed its first watch, for the log message at the first
 	// Synced.
@@ -50,7 +47,7 @@ type session struct {
 func newSession(r *Reflector) *session {
 	s := &session{
 		r: r, sink: r.sink, o: r.o, pos: position{State: Restore}, conn: newConnection(r), lists: newLists(r),
-		gate: gate.New(gate.Options{
+		gate: newGate(gateOptions{
 			ExpectedType: r.o.ExpectedType, Admit: r.o.Admit, Shard: r.o.Shard, Clock: r.o.Clock, OnDrop: r.board.setDropped,
 		}),
 	}
@@ -173,7 +170,7 @@ func (s *session) restore(ctx context.Context) outcome {
 		reason = ReasonNotResumable
 	}
 	if cp.ResourceVersion != "" {
-		s.moveTo(history.At(cp.ResourceVersion))
+		s.moveTo(progressAt(cp.ResourceVersion))
 	}
 	for _, ref := range cp.Newest {
 		s.newest.Put(ref) // the next list is compared with the newest stored objects, even if no watch is resumed
@@ -260,7 +257,7 @@ func (s *session) answered(rv string) {
 	}
 }
 
-func (s *session) moveTo(c history.Progress) {
+func (s *session) moveTo(c progress) {
 	s.cur = c
 	s.r.board.update(func(st *Status) { st.ResourceVersion = c.RV })
 }
@@ -301,7 +298,7 @@ func (s *session) listFor(reason Reason) outcome {
 }
 
 func (s *session) listedRecently() bool {
-	return !s.lists.ended.IsZero() && s.o.Clock.Since(s.lists.ended) < pace.Health
+	return !s.lists.ended.IsZero() && s.o.Clock.Since(s.lists.ended) < healthyWatch
 }
 
 func (s *session) connect(ctx context.Context) bool {

@@ -6,9 +6,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/clock"
-
-	"github.com/larder-dev/larder/reflector/internal/pace"
-	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
 // tail is the watch that runs beside a list of several pages; its events become part of the list. Whenever the watch
@@ -20,7 +17,7 @@ type tail struct {
 	opening *opening
 	// timer fires when the open watch has been silent for too long, or when the next watch may be opened.
 	timer   clock.Timer
-	backoff pace.Backoff
+	backoff backoff
 	// draining is true once all pages have been received and the watch only has to reach list.target. quiet counts the
 	// short watches in a row that ended without a message.
 	draining bool
@@ -34,7 +31,7 @@ type tail struct {
 func (t *tail) start(ctx context.Context) {
 	timeout := watchTimeout()
 	if t.draining {
-		timeout = pace.DrainTimeout
+		timeout = drainTimeout
 	}
 	t.opening = t.l.s.conn.startOpening(ctx, t.l.fold.RV, timeout)
 }
@@ -78,7 +75,7 @@ func (t *tail) handle(ctx context.Context, ev watch.Event, ok bool) outcome {
 	case !ok:
 		t.ended(ctx)
 	case ev.Type == watch.Error:
-		err := t.l.s.conn.describe("watch", request.EventError(ev))
+		err := t.l.s.conn.describe("watch", eventError(ev))
 		t.drop(ctx)
 		t.lost(ctx, err)
 	default:
@@ -138,12 +135,12 @@ func (t *tail) lost(ctx context.Context, err error) {
 	t.err = err
 	t.l.showErr()
 	now, refusals := t.l.s.o.Clock.Now(), &t.l.s.watching.refusals
-	refused := (request.Rejected(err) || request.Denied(err)) && refusals.again(t.l.fold.RV, now)
-	if request.Expired(err) || request.TooLarge(err) || t.l.s.isBadEventAt(err, t.l.fold.RV) || refused {
+	refused := (rejected(err) || isForbidden(err)) && refusals.again(t.l.fold.RV, now)
+	if isExpired(err) || isTooLarge(err) || t.l.s.isBadEventAt(err, t.l.fold.RV) || refused {
 		t.dead = err
 		return
 	}
-	t.setTimer(t.backoff.Next(request.RetryAfter(err)))
+	t.setTimer(t.backoff.Next(retryAfter(err)))
 }
 
 // drain is called once all pages have been received. It replaces the watch by a watch with a three-second time-out,
@@ -200,7 +197,7 @@ func (t *tail) drop(ctx context.Context) {
 	if t.st == nil {
 		return
 	}
-	if t.l.s.o.Clock.Since(t.st.begun) >= pace.Health {
+	if t.l.s.o.Clock.Since(t.st.begun) >= healthyWatch {
 		t.backoff.Reset()
 	}
 	t.st.close(ctx, t.l.s.o.Clock)

@@ -12,9 +12,6 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/base"
-	"github.com/larder-dev/larder/reflector/internal/history"
-	"github.com/larder-dev/larder/reflector/internal/pace"
-	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
 // guards check at every connect whether the server still has the history of the delivered events, and whether it has
@@ -51,8 +48,8 @@ type guards struct {
 func newGuards(s *session) *guards {
 	return &guards{
 		s:        s,
-		verifier: base.Guest[Reason]{What: "Options.Verify", Wait: request.CallWait},
-		comparer: base.Guest[Comparison]{What: "Options.Compare", Wait: request.CallWait},
+		verifier: base.Guest[Reason]{What: "Options.Verify", Wait: callWait},
+		comparer: base.Guest[Comparison]{What: "Options.Compare", Wait: callWait},
 	}
 }
 
@@ -88,12 +85,12 @@ func (g *guards) verify(ctx context.Context) outcome {
 
 // lookUpsAfter returns how many stored objects to compare with the server's at a connect. It returns 1 after a watch
 // that ended at its time-out, and 0 after a short watch of the state Drain, whose comparison is recent. It returns
-// history.MaxLookups after a lost connection, and if the next watch was not accepted at once: the server may have been
+// maxLookups after a lost connection, and if the next watch was not accepted at once: the server may have been
 // replaced meanwhile.
 func (g *guards) lookUpsAfter(e ending, accepted time.Time) int {
 	switch {
 	case e == lost || accepted.Sub(g.s.watching.endedAt) > swiftly:
-		return history.MaxLookups
+		return maxLookups
 	case e == timedOut:
 		return 1
 	}
@@ -142,7 +139,7 @@ func (g *guards) guard(ctx context.Context) outcome {
 		}
 		g.awaited = v.awaited
 	}
-	if n == history.MaxLookups || len(g.awaited) > 0 && n > 0 {
+	if n == maxLookups || len(g.awaited) > 0 && n > 0 {
 		if o := g.serverPosition(ctx, v.at); o.Kind != "" {
 			return o
 		}
@@ -167,14 +164,14 @@ func (g *guards) serverPosition(ctx context.Context, at string) outcome {
 		at = rv
 	}
 	switch {
-	case history.Below(at, g.s.cur.RV):
+	case below(at, g.s.cur.RV):
 		return g.ahead(ctx, at)
 	case len(g.awaited) == 0:
 		return outcome{}
 	case at == g.s.cur.RV:
 		return g.unexplainedAt(ctx, at)
 	}
-	g.target = history.Max(g.target, at)
+	g.target = maxRV(g.target, at)
 	if g.s.pos.State == Watch {
 		g.s.closeStream() // a watch with a three-second time-out receives a bookmark sooner than a long watch
 		return outcome{Kind: behind}
@@ -197,17 +194,17 @@ func (g *guards) judge(ctx context.Context, server string) outcome {
 	case !entry.ComparableRV(server):
 		g.target, g.awaited = "", nil
 		return outcome{Kind: level}
-	case history.Below(server, g.s.cur.RV):
+	case below(server, g.s.cur.RV):
 		return g.ahead(ctx, server)
 	case g.s.watching.end == drainedOut && g.target == "", g.s.watching.end == timedOut && len(g.awaited) == 0:
 		return outcome{Kind: level}
 	case g.s.watching.end == drainedOut:
 		// The state Drain keeps its first target: the newest resourceVersion of a busy server would never be reached.
-		if history.Below(server, g.target) {
+		if below(server, g.target) {
 			g.target = server
 		}
 	default:
-		g.target = history.Max(g.target, server)
+		g.target = maxRV(g.target, server)
 	}
 	switch {
 	case server != g.s.cur.RV:
@@ -260,9 +257,9 @@ func (g *guards) verifyHook(ctx context.Context, lost time.Time) (Reason, error)
 	if g.s.o.Verify == nil {
 		return "", nil
 	}
-	limited, cancel := context.WithTimeout(ctx, pace.RequestTimeout)
+	limited, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	awaited, ended := request.Await(limited, g.s.conn)
+	awaited, ended := awaitAnswer(limited, g.s.conn)
 	defer ended()
 	reason, err := g.verifier.Call(ctx, awaited, func(ctx context.Context) (Reason, error) {
 		return g.s.o.Verify(ctx, lost)
@@ -287,7 +284,7 @@ func (g *guards) probe(ctx context.Context) (string, error) {
 		g.probed = keySelector(noSuchObject)
 		return g.probe(ctx)
 	}
-	if request.Refused(err) {
+	if isRefused(err) {
 		g.probed = ""
 	}
 	if err != nil {
@@ -308,7 +305,7 @@ func (g *guards) listOne(
 	}
 	begun := time.Now()
 	list, m, err := lw.List(ctx, g.s.lists.patience.Time(), o, g.s.conn.overdueReporter(ctx, what))
-	if byMetadata && request.RefusesMetadata(err) {
+	if byMetadata && refusesMetadata(err) {
 		// A 403 or 404 may be temporary, so the next request tries metadata again.
 		lw, g.s.lists.noMetadata = g.s.conn.lw, !isDenied(err)
 		g.s.r.board.update(func(st *Status) { st.Probes++ })

@@ -12,10 +12,6 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/limiter"
-	"github.com/larder-dev/larder/reflector/internal/gate"
-	"github.com/larder-dev/larder/reflector/internal/history"
-	"github.com/larder-dev/larder/reflector/internal/pace"
-	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
 type watching struct {
@@ -27,7 +23,7 @@ type watching struct {
 	bookmarks bool
 	// quiet counts consecutive short watches of the state Drain that ended in order and without a message.
 	quiet    int
-	silence  pace.Silence
+	silence  silence
 	refusals refusals
 	// badAt is the resourceVersion of the last watch that delivered an event that cannot be decoded; "" without one.
 	badAt   string
@@ -85,7 +81,7 @@ func (s *session) openStream(ctx context.Context) (*stream, error) {
 	}
 	timeout := watchTimeout()
 	if s.pos.State == Drain && !s.guards.comparing {
-		timeout = pace.DrainTimeout
+		timeout = drainTimeout
 	}
 	return s.conn.open(ctx, s.cur.RV, timeout, s.conn.overdueReporter(ctx, "watch"))
 }
@@ -139,7 +135,7 @@ func (s *session) silenceLimit() time.Duration {
 
 func (s *session) handle(ctx context.Context, ev watch.Event) outcome {
 	if ev.Type == watch.Error {
-		return s.watchFailed(ctx, s.conn.describe("watch", request.EventError(ev)))
+		return s.watchFailed(ctx, s.conn.describe("watch", eventError(ev)))
 	}
 	s.message(s.watching.stream)
 	if s.pos.State == Drain && s.unexplained(ev) {
@@ -168,7 +164,7 @@ func (s *session) unexplained(ev watch.Event) bool {
 	if len(s.guards.awaited) == 0 || !entry.ComparableRV(rv) {
 		return false
 	}
-	return history.Below(s.guards.target, rv) || ev.Type == watch.Bookmark && rv == s.guards.target
+	return below(s.guards.target, rv) || ev.Type == watch.Bookmark && rv == s.guards.target
 }
 
 // contradicts reports whether ev contradicts one of the newest stored objects: ev's object has another UID, but no
@@ -193,7 +189,7 @@ func (s *session) contradicts(ev watch.Event) bool {
 }
 
 func identityOf(ev watch.Event) entry.ObjectRef {
-	ref, _ := gate.Identify(ev.Object)
+	ref, _ := identify(ev.Object)
 	return ref
 }
 
@@ -227,13 +223,13 @@ func (s *session) watchFailed(ctx context.Context, err error) outcome {
 	switch {
 	case ctx.Err() != nil:
 		return outcome{Kind: stop}
-	case request.Expired(err):
+	case isExpired(err):
 		reason = ReasonExpired
-	case request.TooLarge(err):
+	case isTooLarge(err):
 		reason = ReasonAhead
 	case s.isBadEventAt(err, s.cur.RV):
 		reason = ReasonBadEvent
-	case request.Denied(err):
+	case isForbidden(err):
 		return s.watchDenied(ctx, err)
 	default:
 		return s.watchLost(ctx, err)
@@ -245,7 +241,7 @@ func (s *session) watchFailed(ctx context.Context, err error) outcome {
 // isBadEventAt reports whether the watch from rv has met an event that cannot be decoded, for the second time. After
 // the first time the watch is repeated, since the answer may have been garbled in transit.
 func (s *session) isBadEventAt(err error, rv string) bool {
-	if !request.Undecodable(err) {
+	if !isUndecodable(err) {
 		return false
 	}
 	again := s.watching.badAt == rv
@@ -266,7 +262,7 @@ func (s *session) streamEnded(ctx context.Context) outcome {
 	switch {
 	case !full:
 		s.watching.end = lost
-	case s.watching.stream.timeout == pace.DrainTimeout:
+	case s.watching.stream.timeout == drainTimeout:
 		s.watching.end = drainedOut
 	default:
 		s.watching.end = timedOut
@@ -345,10 +341,10 @@ type stream struct {
 	resume bool
 }
 
-func (st *stream) draining() bool { return st.timeout == pace.DrainTimeout }
+func (st *stream) draining() bool { return st.timeout == drainTimeout }
 
 // watchTimeout returns a random time-out for a watch, so that a fleet's watches do not end together. The short watches
-// of the state Drain have pace.DrainTimeout instead.
+// of the state Drain have drainTimeout instead.
 func watchTimeout() time.Duration {
 	return 5*time.Minute + rand.N(5*time.Minute)
 }
@@ -404,7 +400,7 @@ func (st *stream) close(ctx context.Context, clk clock.Clock) {
 }
 
 // closeStream closes the open watch, and cancels the watch request in progress. It resets the back-offs if the watch
-// lived for two minutes (pace.Health).
+// lived for two minutes (healthyWatch).
 func (s *session) closeStream() {
 	s.watching.opening.giveUp(context.Background())
 	s.watching.opening = nil
@@ -413,7 +409,7 @@ func (s *session) closeStream() {
 	}
 	st := s.watching.stream
 	s.watching.stream = nil
-	if s.o.Clock.Since(st.begun) >= pace.Health {
+	if s.o.Clock.Since(st.begun) >= healthyWatch {
 		s.conn.backoff.Reset()
 		s.lists.backoff.Reset()
 	}

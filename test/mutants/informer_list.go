@@ -83,7 +83,7 @@ var informerListMutants = []mutant{
 	{
 		name:   "reflector/opaque-events",
 		breaks: "A stream whose events cannot be compared with its list resumes from the last of them.",
-		file:   "reflector/internal/history/history.go",
+		file:   "reflector/history.go",
 		old: `		c.comparable = false
 	}`,
 		new:  `	}`,

@@ -12,7 +12,7 @@ var reflectorMutants = []mutant{
 	{
 		name:   "reflector/bookmark-of-zero",
 		breaks: `A bookmark with the resourceVersion "0" names no state, and changes nothing.`,
-		file:   "reflector/internal/history/history.go",
+		file:   "reflector/history.go",
 		old: `	if rv == "0" {
 		rv = ""
 	}
@@ -70,11 +70,10 @@ var reflectorMutants = []mutant{
 	{
 		name:   "reflector/lost-connection-is-a-bad-event",
 		breaks: "A connection that http2 loses in the middle of a watch causes no list.",
-		file:   "reflector/internal/request/answer.go",
+		file:   "reflector/answer.go",
 		old:    `"http2: ", "stream error: ",`,
 		new:    `"http2: ",`,
 		test:   "TestTransportErrorsCauseNoList",
-		dir:    "reflector",
 	},
 	{
 		name:   "reflector/slow-reconnect-trusted",
@@ -132,7 +131,7 @@ var reflectorMutants = []mutant{
 		name:   "reflector/list-behind-us-trusted",
 		breaks: "A list from a server below the stored resourceVersion compares bodies.",
 		file:   "reflector/list.go",
-		old: `		if l.comparesIdentities() && history.Below(p.rv, l.s.cur.RV) {
+		old: `		if l.comparesIdentities() && below(p.rv, l.s.cur.RV) {
 			return l.s.guards.ahead(ctx, p.rv)
 		}
 `,
@@ -153,7 +152,7 @@ var reflectorMutants = []mutant{
 		name:   "reflector/too-large-ignored",
 		breaks: "A resourceVersion that the server does not know yet leads to a list.",
 		file:   "reflector/watch.go",
-		old: `	case request.TooLarge(err):
+		old: `	case isTooLarge(err):
 		reason = ReasonAhead
 `,
 		new:  ``,
@@ -162,44 +161,40 @@ var reflectorMutants = []mutant{
 	{
 		name:   "reflector/server-error-lists",
 		breaks: "A 5xx never causes a list.",
-		file:   "reflector/internal/request/answer.go",
+		file:   "reflector/answer.go",
 		old:    "apierrors.IsGone(err) ||\n",
 		new:    "apierrors.IsGone(err) || apierrors.IsInternalError(err) ||\n",
 		test:   "TestErrorsOfTheWatchRequest",
-		dir:    "reflector",
 	},
 	{
 		name:   "reflector/throttled-lists",
 		breaks: "A 429 never causes a list.",
-		file:   "reflector/internal/request/answer.go",
+		file:   "reflector/answer.go",
 		old:    "apierrors.IsGone(err) ||\n",
 		new:    "apierrors.IsGone(err) || apierrors.IsTooManyRequests(err) ||\n",
 		test:   "TestErrorsOfTheWatchRequest",
-		dir:    "reflector",
 	},
 	{
 		name:   "reflector/unauthorized-lists",
 		breaks: "A 401 never causes a list.",
-		file:   "reflector/internal/request/answer.go",
+		file:   "reflector/answer.go",
 		old:    "apierrors.IsGone(err) ||\n",
 		new:    "apierrors.IsGone(err) || apierrors.IsUnauthorized(err) ||\n",
 		test:   "TestErrorsOfTheWatchRequest",
-		dir:    "reflector",
 	},
 	{
 		name:   "reflector/not-found-lists",
 		breaks: "A 404 never causes a list.",
-		file:   "reflector/internal/request/answer.go",
+		file:   "reflector/answer.go",
 		old:    "apierrors.IsGone(err) ||\n",
 		new:    "apierrors.IsGone(err) || apierrors.IsNotFound(err) ||\n",
 		test:   "TestDenied",
-		dir:    "reflector",
 	},
 	{
 		name:   "reflector/expired-ignored",
 		breaks: "A 410 leads to a list.",
 		file:   "reflector/watch.go",
-		old: `	case request.Expired(err):
+		old: `	case isExpired(err):
 		reason = ReasonExpired
 `,
 		new:  ``,
@@ -247,13 +242,12 @@ var reflectorMutants = []mutant{
 	{
 		name:   "reflector/event-goes-back",
 		breaks: "An event with an older resourceVersion does not move the stream back.",
-		file:   "reflector/internal/history/history.go",
-		old: `	c.RV = Max(c.RV, rv)
+		file:   "reflector/history.go",
+		old: `	c.RV = maxRV(c.RV, rv)
 `,
 		new: `	c.RV = rv
 `,
 		test: "TestOddEvents",
-		dir:  "reflector",
 	},
 	{
 		name:   "reflector/skipped-moves-on",
@@ -281,29 +275,27 @@ var reflectorMutants = []mutant{
 	{
 		name:   "reflector/list-of-strays-replaces",
 		breaks: "A list of nothing but strays is aborted.",
-		file:   "reflector/internal/gate/gate.go",
+		file:   "reflector/gate.go",
 		old: `	case by.Strays > 0 && !delivered:
 `,
 		new: `	case by.Strays > 0 && delivered && false:
 `,
 		test: "TestListOfStraysOnly",
-		dir:  "reflector",
 	},
 	{
 		name:   "reflector/list-of-another-shard-replaces",
 		breaks: "A list of nothing but objects of another shard is aborted.",
-		file:   "reflector/internal/gate/gate.go",
+		file:   "reflector/gate.go",
 		old: `	case !delivered && g.isOtherShard(by.foreign):
 `,
 		new: `	case !delivered && g.isOtherShard(by.foreign) && by.Strays > 0:
 `,
 		test: "TestListOfAnotherShard",
-		dir:  "reflector",
 	},
 	{
 		name:   "reflector/opaque-rv-delivered",
 		breaks: "resourceVersions that cannot be compared are never delivered.",
-		file:   "reflector/internal/history/history.go",
+		file:   "reflector/history.go",
 		old: `		c.RV = rv
 	}
 	return ""
@@ -313,7 +305,6 @@ var reflectorMutants = []mutant{
 	return rv
 `,
 		test: "TestOpaqueVersions",
-		dir:  "reflector",
 	},
 	{
 		name:   "reflector/smallest-page-again-and-again",

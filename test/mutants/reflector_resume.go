@@ -36,7 +36,7 @@ var reflectorResumeMutants = []mutant{
 	{
 		name:   "reflector/opaque-version-kept",
 		breaks: "Where resourceVersions cannot be compared, a watch resumes from the last event.",
-		file:   "reflector/internal/history/history.go",
+		file:   "reflector/history.go",
 		old:    `	case !c.comparable && rv != "" &&`,
 		new:    `	case false && rv != "" &&`,
 		test:   "TestOpaqueVersionsDoNotGoBack",
@@ -71,51 +71,48 @@ var reflectorResumeMutants = []mutant{
 	{
 		name:   "reflector/newer-object-agrees",
 		breaks: "Guard (c): the event of an object that is newer at the server must arrive, or the server was rewound.",
-		file:   "reflector/internal/history/history.go",
-		old: `	case Below(at, got.ResourceVersion):
-		return Changed
+		file:   "reflector/history.go",
+		old: `	case below(at, got.ResourceVersion):
+		return changed
 	}
 `,
-		new: `	case Below(at, got.ResourceVersion):
-		return Agrees
+		new: `	case below(at, got.ResourceVersion):
+		return agrees
 	}
 `,
 		test: "TestLookupAheadOfTheProbe",
-		dir:  "reflector",
 	},
 	{
 		name:   "reflector/rewound-not-noticed",
 		breaks: "Guard (c): an object in another state at a resourceVersion that the stream has passed leads to a list.",
-		file:   "reflector/internal/history/history.go",
-		old: `		return Changed
+		file:   "reflector/history.go",
+		old: `		return changed
 	}
-	return Contradicts
+	return contradicts
 `,
-		new: `		return Changed
+		new: `		return changed
 	}
-	return Agrees
+	return agrees
 `,
 		test: "TestRewoundServerHasOvertakenUs",
-		dir:  "reflector",
 	},
 	{
 		name:   "reflector/gone-object-agrees",
 		breaks: "Guard (c): the deletion of a missing object must arrive; otherwise the server was rewound.",
-		file:   "reflector/internal/history/history.go",
+		file:   "reflector/history.go",
 		old: `	case !found:
-		return Changed
+		return changed
 `,
 		new: `	case !found:
-		return Agrees
+		return agrees
 `,
 		test: "TestRewoundServerHasOvertakenUs",
-		dir:  "reflector",
 	},
 	{
 		name:   "reflector/older-event-explains",
 		breaks: "Only an event with the compared state, or a later one, counts as the awaited event.",
 		file:   "reflector/compare.go",
-		old:    `!history.Below(ref.ResourceVersion, d.Listed.ResourceVersion)`,
+		old:    `!below(ref.ResourceVersion, d.Listed.ResourceVersion)`,
 		new:    `true`,
 		test:   "TestCompare",
 	},
@@ -211,7 +208,7 @@ var reflectorResumeMutants = []mutant{
 		name:   "reflector/busy-server-never-drained",
 		breaks: "A drain keeps its first target, so that it ends although the server is busy.",
 		file:   "reflector/verify.go",
-		old: `		if history.Below(server, g.target) {
+		old: `		if below(server, g.target) {
 			g.target = server
 		}
 `,
@@ -222,7 +219,7 @@ var reflectorResumeMutants = []mutant{
 	{
 		name:   "reflector/backoff-not-doubled",
 		breaks: "The back-off doubles up to 30 s.",
-		file:   "reflector/internal/pace/pace.go",
+		file:   "reflector/pace.go",
 		old: `	b.failures++
 `,
 		new:  ``,
@@ -231,19 +228,18 @@ var reflectorResumeMutants = []mutant{
 	{
 		name:   "reflector/retry-after-ignored",
 		breaks: "Retry-After is honoured.",
-		file:   "reflector/internal/pace/pace.go",
+		file:   "reflector/pace.go",
 		old: `	return retryAfter + rand.N(d+1)
 `,
 		new: `	return rand.N(d + 1)
 `,
 		test: "TestRetryAfterIsHonoured",
-		dir:  "reflector",
 	},
 	{
 		name:   "reflector/backoff-never-reset",
 		breaks: "After a watch that lived two minutes the back-off is short again.",
 		file:   "reflector/watch.go",
-		old: `	if s.o.Clock.Since(st.begun) >= pace.Health {
+		old: `	if s.o.Clock.Since(st.begun) >= healthyWatch {
 		s.conn.backoff.Reset()
 		s.lists.backoff.Reset()
 	}
@@ -263,9 +259,9 @@ var reflectorResumeMutants = []mutant{
 		name:   "reflector/lists-in-a-circle",
 		breaks: "A server whose history is always too short is not listed without end.",
 		file:   "reflector/session.go",
-		old: `s.o.Clock.Since(s.lists.ended) < pace.Health
+		old: `s.o.Clock.Since(s.lists.ended) < healthyWatch
 `,
-		new: `s.o.Clock.Since(s.lists.ended) > 1000*pace.Health
+		new: `s.o.Clock.Since(s.lists.ended) > 1000*healthyWatch
 `,
 		test: "TestListsOfAnOddServerAreSpaced",
 	},
@@ -282,13 +278,12 @@ var reflectorResumeMutants = []mutant{
 	{
 		name:   "reflector/huge-pages",
 		breaks: "Pages of large objects have fewer objects.",
-		file:   "reflector/internal/pace/pace.go",
+		file:   "reflector/pace.go",
 		old: `		l.Next = max(min(l.Next, pageBytes/meanSize), l.Least)
 `,
 		new: `		l.Next = max(l.Next, l.Least)
 `,
 		test: "TestPagesOfLargeObjects",
-		dir:  "reflector",
 	},
 	{
 		name:   "reflector/silence-is-death",
@@ -305,11 +300,10 @@ var reflectorResumeMutants = []mutant{
 	{
 		name:   "reflector/compacted-at-the-next-event",
 		breaks: "A watch that cannot pass a compaction of etcd counts as expired, whatever error the server returns.",
-		file:   "reflector/internal/request/answer.go",
+		file:   "reflector/answer.go",
 		old:    "strings.Contains(err.Error(), noPrevious)",
 		new:    "false && strings.Contains(err.Error(), noPrevious)",
 		test:   "TestGoneIsExpired",
-		dir:    "reflector",
 	},
 	{
 		name:   "reflector/list-only-interval",
@@ -375,7 +369,7 @@ var reflectorResumeMutants = []mutant{
 	{
 		name:   "reflector/opaque-from-the-start",
 		breaks: "A watch from no resourceVersion begins with objects in no order, and cannot resume from any of them.",
-		file:   "reflector/internal/history/history.go",
+		file:   "reflector/history.go",
 		old:    `case !c.comparable && rv != "" && c.RV != "" && c.RV != "0":`,
 		new:    `case !c.comparable && rv != "":`,
 		test:   "TestAdvance",

@@ -290,7 +290,7 @@ var wireMutants = []mutant{
 	{
 		name:   "wire/another-kind",
 		breaks: "An object of another kind than the watched is a stray.",
-		file:   "reflector/internal/gate/gate.go",
+		file:   "reflector/gate.go",
 		old: `ok && u.OtherKind() {
 `,
 		new: `ok && u == nil {

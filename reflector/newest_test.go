@@ -1,4 +1,4 @@
-package history
+package reflector
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-func keys(n Newest) []string {
+func keys(n newest) []string {
 	var k []string
 	for _, r := range n.Refs {
 		k = append(k, r.Key+"@"+r.ResourceVersion)
@@ -18,11 +18,11 @@ func keys(n Newest) []string {
 	return k
 }
 
-// TestNewest checks the list of newest objects against a map of all objects. An object may be missing only if newer
+// testNewest checks the list of newest objects against a map of all objects. An object may be missing only if newer
 // objects have displaced it and were deleted later.
 func TestNewest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var n Newest
+		var n newest
 		all := map[string]int{}
 		for rv := 1; rv < 200; rv++ {
 			key := fmt.Sprintf("a/%d", rapid.IntRange(0, 30).Draw(t, "key"))
@@ -37,7 +37,7 @@ func TestNewest(t *testing.T) {
 				if fmt.Sprint(all[r.Key]) != r.ResourceVersion {
 					t.Fatalf("holds %s@%s, the stream is at %d", r.Key, r.ResourceVersion, all[r.Key])
 				}
-				if i > 0 && Below(n.Refs[i-1].ResourceVersion, r.ResourceVersion) {
+				if i > 0 && below(n.Refs[i-1].ResourceVersion, r.ResourceVersion) {
 					t.Fatalf("not sorted: %v", keys(n))
 				}
 			}
@@ -56,7 +56,7 @@ func TestNewest(t *testing.T) {
 }
 
 func TestNewestIgnoresWhatSaysNothing(t *testing.T) {
-	var n Newest
+	var n newest
 	n.Put(entry.ObjectRef{Key: "a", UID: "u", ResourceVersion: "9"})
 	n.Put(entry.ObjectRef{Key: "b", UID: "", ResourceVersion: "10"})
 	n.Put(entry.ObjectRef{Key: "c", UID: "u", ResourceVersion: "x"})
@@ -72,7 +72,7 @@ func TestNewestIgnoresWhatSaysNothing(t *testing.T) {
 
 func TestListNewest(t *testing.T) {
 	ref := func(key, rv string) entry.ObjectRef { return entry.ObjectRef{Key: key, UID: "u", ResourceVersion: rv} }
-	l := NewListNewest()
+	l := newListNewest()
 	l.Item(ref("a", "1"))
 	l.Item(ref("b", "2"))
 	l.Remove("c") // object c is deleted before its page arrives

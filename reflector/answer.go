@@ -1,4 +1,4 @@
-package request
+package reflector
 
 import (
 	"context"
@@ -19,45 +19,42 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// ErrPutOff: the server asked to retry the request later (Retry-After) until the request timed out.
-var ErrPutOff = errors.New("the server puts the request off")
-
 // noPrevious is part of the error of a watch from an API server without a watch cache for the resource (events, for
 // example), if etcd was compacted at exactly the next event. The previous state of that event's object is gone, so
 // every watch from that resourceVersion fails.
 const noPrevious = "etcd event received with PrevKv=nil"
 
-// Expired reports whether err is a 410 or an equivalent: the history is lost, or the continue token has expired.
-func Expired(err error) bool {
+// isExpired reports whether err is a 410 or an equivalent: the history is lost, or the continue token has expired.
+func isExpired(err error) bool {
 	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) ||
 		apierrors.IsInternalError(err) && strings.Contains(err.Error(), noPrevious)
 }
 
-// TooLarge reports whether err says that the server has not reached the requested resourceVersion yet. Servers before
+// isTooLarge reports whether err says that the server has not reached the requested resourceVersion yet. Servers before
 // 1.19 say so only in the message, which client-go's reflector checks too.
-func TooLarge(err error) bool {
+func isTooLarge(err error) bool {
 	if apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge) {
 		return true
 	}
 	return apierrors.IsTimeout(err) && strings.Contains(err.Error(), "Too large resource version")
 }
 
-// Denied reports whether err (403, 404, 405) persists until the server grants the permission or serves the resource.
-func Denied(err error) bool {
+// isForbidden reports whether err (403, 404, 405) persists until the server grants the permission or serves the resource.
+func isForbidden(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err)
 }
 
-// Rejected reports whether the server has refused a watch with an error that has no known remedy. It is false
-// for Expired, TooLarge and Denied; for 401, 429, 502 and 503, which are temporary; for a lost connection; and for an
+// rejected reports whether the server has refused a watch with an error that has no known remedy. It is false
+// for isExpired, isTooLarge and isForbidden; for 401, 429, 502 and 503, which are temporary; for a lost connection; and for an
 // event that cannot be decoded.
-func Rejected(err error) bool {
+func rejected(err error) bool {
 	var odd *apierrors.UnexpectedObjectError
 	if errors.As(err, &odd) {
 		return true // an ERROR event whose object is not a Status has no known remedy
 	}
 	status, ok := apiStatus(err)
 	switch {
-	case !ok, Expired(err), TooLarge(err), Denied(err), apierrors.HasStatusCause(err, watchDecoding):
+	case !ok, isExpired(err), isTooLarge(err), isForbidden(err), apierrors.HasStatusCause(err, watchDecoding):
 		return false
 	case apierrors.IsUnauthorized(err), apierrors.IsTooManyRequests(err), apierrors.IsServiceUnavailable(err):
 		return false
@@ -65,27 +62,27 @@ func Rejected(err error) bool {
 	return status.Code != http.StatusBadGateway
 }
 
-// Refused reports whether err says that the server does not accept the request's parameters.
-func Refused(err error) bool { return apierrors.IsBadRequest(err) || apierrors.IsInvalid(err) }
+// isRefused reports whether err says that the server does not accept the request's parameters.
+func isRefused(err error) bool { return apierrors.IsBadRequest(err) || apierrors.IsInvalid(err) }
 
-// RefusesMetadata reports whether a list of whole objects might succeed after the error err of a list of metadata.
-func RefusesMetadata(err error) bool {
-	return Refused(err) || Denied(err) || apierrors.IsNotAcceptable(err) || apierrors.IsUnsupportedMediaType(err)
+// refusesMetadata reports whether a list of whole objects might succeed after the error err of a list of metadata.
+func refusesMetadata(err error) bool {
+	return isRefused(err) || isForbidden(err) || apierrors.IsNotAcceptable(err) || apierrors.IsUnsupportedMediaType(err)
 }
 
 // inTheBody is part of client-go's error message for every answer whose body broke off. client-go has no error value
 // for these answers.
 const inTheBody = "reading response body"
 
-// Cut reports whether the answer timed out or broke off, so that a smaller answer might arrive. A 504 of the server or
+// isCut reports whether the answer timed out or broke off, so that a smaller answer might arrive. A 504 of the server or
 // a gateway counts too. ErrPutOff does not count, nor does a connection that was lost before the answer, which says
 // nothing about the answer's size.
-func Cut(err error) bool {
+func isCut(err error) bool {
 	if errors.Is(err, ErrPutOff) {
 		return false
 	}
 	if _, ok := apiStatus(err); ok {
-		return apierrors.IsTimeout(err) && !TooLarge(err)
+		return apierrors.IsTimeout(err) && !isTooLarge(err)
 	}
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "dial" {
@@ -96,18 +93,18 @@ func Cut(err error) bool {
 		errors.Is(err, io.ErrUnexpectedEOF) || strings.Contains(err.Error(), inTheBody)
 }
 
-// RetryAfter returns how long the server asked the client to wait; 0 if it did not.
-func RetryAfter(err error) time.Duration {
+// retryAfter returns how long the server asked the client to wait; 0 if it did not.
+func retryAfter(err error) time.Duration {
 	if s, ok := apierrors.SuggestsClientDelay(err); ok {
 		return time.Duration(s) * time.Second
 	}
 	return 0
 }
 
-// Exchanged returns the new continue token that servers offer in the 410 for an expired one; "" if err has none.
-func Exchanged(err error) string {
+// exchanged returns the new continue token that servers offer in the 410 for an expired one; "" if err has none.
+func exchanged(err error) string {
 	status, ok := apiStatus(err)
-	if !ok || !Expired(err) {
+	if !ok || !isExpired(err) {
 		return ""
 	}
 	return status.Continue
@@ -124,15 +121,15 @@ const inTheStream = "unable to decode an event from the watch stream: "
 var lostConnections = []string{"http2: ", "stream error: ", "read tcp ", "read unix ", "tls: ", "local error: tls: ",
 	"remote error: tls: "}
 
-// Undecodable reports whether err says that an event of a watch cannot be decoded.
-func Undecodable(err error) bool {
+// isUndecodable reports whether err says that an event of a watch cannot be decoded.
+func isUndecodable(err error) bool {
 	return apierrors.HasStatusCause(err, watchDecoding) && !slices.ContainsFunc(lostConnections, func(s string) bool {
 		return strings.Contains(err.Error(), inTheStream+s)
 	})
 }
 
-// EventError returns the error of an ERROR event.
-func EventError(ev watch.Event) error {
+// eventError returns the error of an ERROR event.
+func eventError(ev watch.Event) error {
 	if ev.Object == nil {
 		return errors.New("the server sent an ERROR event without an object")
 	}

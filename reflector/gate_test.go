@@ -1,4 +1,4 @@
-package gate
+package reflector
 
 import (
 	"reflect"
@@ -13,7 +13,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// TestIsOtherShard checks that a list of other shards' objects is recognized by the number of its objects and the size
+// testIsOtherShard checks that a list of other shards' objects is recognized by the number of its objects and the size
 // of the shard, and never for a selector by namespace, whose hashes are not spread evenly.
 func TestIsOtherShard(t *testing.T) {
 	of := func(key, start, end string) sharding.Selector {
@@ -37,7 +37,7 @@ func TestIsOtherShard(t *testing.T) {
 		{sharding.NewSelector(append(half.Requirements(), of(uid, "0x8000000000000000", last).Requirements()...)...), 0,
 			false},
 	} {
-		s := New(Options{Shard: tt.shard})
+		s := newGate(gateOptions{Shard: tt.shard})
 		if got := s.isOtherShard(foreigners{sent: 10_000, distinct: tt.distinct}); got != tt.want {
 			t.Errorf("%d objects, none of %s: %v", tt.distinct, tt.shard, got)
 		}

@@ -1,4 +1,4 @@
-package pace
+package reflector
 
 import (
 	"encoding/json"
@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/larder-dev/larder/internal/limiter"
-	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
 const (
@@ -21,15 +20,15 @@ const (
 	leastLimit = 2
 	// pageBytes is the target size of a page. Half of it holds 2,000 pods.
 	pageBytes = 16 << 20
-	// PromptPage is the time below which a page doubles the next limit. API servers cut off answers that take a minute.
-	PromptPage = 20 * time.Second
+	// promptPage is the time below which a page doubles the next limit. API servers cut off answers that take a minute.
+	promptPage = 20 * time.Second
 	// maxPenalty is the maximum number of pages that must arrive before a larger page is requested (Limit.hold).
 	maxPenalty = 32
 )
 
-// Limit is the number of objects to request in a page. A run keeps its Limit, so that the next list need not adapt to
+// pageLimit is the number of objects to request in a page. A run keeps its pageLimit, so that the next list need not adapt to
 // the link and the objects again.
-type Limit struct {
+type pageLimit struct {
 	Next, Least, most int64
 	// cutAt is the last limit whose answer broke off; 0 once a page of that size has arrived.
 	cutAt int64
@@ -42,18 +41,18 @@ type Limit struct {
 	slow    int
 }
 
-// NewLimit returns the limit of a run whose pages may have up to most objects.
-func NewLimit(most int64) Limit {
-	return Limit{Next: min(firstLimit, most), Least: min(leastLimit, most), most: most, settled: true}
+// newPageLimit returns the limit of a run whose pages may have up to most objects.
+func newPageLimit(most int64) pageLimit {
+	return pageLimit{Next: min(firstLimit, most), Least: min(leastLimit, most), most: most, settled: true}
 }
 
 // Cut lowers the limit after a request for asked objects timed out or broke off after the time took.
-func (l *Limit) Cut(asked int64, took time.Duration) {
+func (l *pageLimit) Cut(asked int64, took time.Duration) {
 	if l.settled {
 		l.penalty, l.slow = min(max(2*l.penalty, 1), maxPenalty), 0
 	}
 	by := 1
-	if took >= PromptPage {
+	if took >= promptPage {
 		// Halving alone would take seven time-outs from 500 objects of 100 KB to six, which 56 kbit/s carry in time.
 		l.slow++
 		by = l.slow
@@ -63,13 +62,13 @@ func (l *Limit) Cut(asked int64, took time.Duration) {
 
 // Arrived sets the limit after a page of n objects has arrived. asked was the page's limit, took the duration of the
 // request. meanSize is the mean size of the objects in bytes; 0 if unknown.
-func (l *Limit) Arrived(asked int64, n int, meanSize int64, took time.Duration) {
+func (l *pageLimit) Arrived(asked int64, n int, meanSize int64, took time.Duration) {
 	l.Next, l.settled = asked, true
 	if int64(n) >= l.cutAt {
 		l.cutAt, l.penalty, l.hold = 0, 0, 0
 	}
 	switch {
-	case took >= PromptPage:
+	case took >= promptPage:
 	case l.hold > 0:
 		l.hold--
 	default:
@@ -81,14 +80,14 @@ func (l *Limit) Arrived(asked int64, n int, meanSize int64, took time.Duration) 
 }
 
 const (
-	// samples is how many objects of a page MeanSize measures. Measuring all of them would cost 5 % of a cold start.
+	// samples is how many objects of a page meanSize measures. Measuring all of them would cost 5 % of a cold start.
 	samples = 64
-	// MeanSize stops measuring at enoughBytes if it has measured fewSamples objects.
+	// meanSize stops measuring at enoughBytes if it has measured fewSamples objects.
 	enoughBytes, fewSamples = 1 << 20, 8
 )
 
-// MeanSize estimates the mean size of the encoded objects from evenly spread samples; 0 without objects.
-func MeanSize(items []runtime.Object) int64 {
+// meanSize estimates the mean size of the encoded objects from evenly spread samples; 0 without objects.
+func meanSize(items []runtime.Object) int64 {
 	n := min(len(items), samples)
 	var total int64
 	for i := range n {
@@ -138,100 +137,100 @@ func jsonSize(v any) int64 {
 	return 4 // numbers, true, false and null have about four bytes
 }
 
-// RequestTimeout bounds a request that is not a watch, and the wait for a watch to be accepted. API servers give up
-// after 60 s themselves. Requests that cannot be made smaller may take longer (Patience).
-const RequestTimeout = 90 * time.Second
+// requestTimeout bounds a request that is not a watch, and the wait for a watch to be accepted. API servers give up
+// after 60 s themselves. Requests that cannot be made smaller may take longer (patience).
+const requestTimeout = 90 * time.Second
 
-// maxPatience is the maximum of Patience.Time. The largest object that etcd accepts by default, 1.5 MB, takes a third
+// maxPatience is the maximum of patience.Time. The largest object that etcd accepts by default, 1.5 MB, takes a third
 // of that time over 56 kbit/s.
 const maxPatience = 12 * time.Minute
 
-// Patience is the time-out of a request that cannot be made smaller: for the server's resourceVersion, for a single
-// object, or for a page of the lowest limit. Over a slow link one large object takes longer than RequestTimeout, and
+// patience is the time-out of a request that cannot be made smaller: for the server's resourceVersion, for a single
+// object, or for a page of the lowest limit. Over a slow link one large object takes longer than requestTimeout, and
 // would be cut off again and again. The time-out only grows in a run: between two attempts at a large object, quick
 // answers about other objects say nothing about the large object.
-type Patience struct {
+type patience struct {
 	doublings int
 }
 
 // Time returns the time-out of the next request for a single object.
-func (p *Patience) Time() time.Duration {
-	return min(RequestTimeout<<p.doublings, maxPatience)
+func (p *patience) Time() time.Duration {
+	return min(requestTimeout<<p.doublings, maxPatience)
 }
 
 // Learn adapts the time-out to the result and the duration of a request for a single object. exhausted is true if more
 // time would not help: an API server or gateway cut off the answer, as they do after a minute, or maxPatience was not
 // enough.
-func (p *Patience) Learn(took time.Duration, err error) (exhausted bool) {
-	if err == nil || errors.Is(err, request.ErrPutOff) {
+func (p *patience) Learn(took time.Duration, err error) (exhausted bool) {
+	if err == nil || errors.Is(err, ErrPutOff) {
 		return false
 	}
 	if took >= p.Time() && p.Time() < maxPatience {
 		p.doublings++
 		return false
 	}
-	return took >= PromptPage && request.Cut(err)
+	return took >= promptPage && isCut(err)
 }
 
 const (
 	// silenceLimit is how long a watch may deliver nothing until a probe requests the server's resourceVersion. Servers
 	// send a bookmark once a minute.
 	silenceLimit = 150 * time.Second
-	// DrainTimeout is the timeoutSeconds of a watch that must receive a bookmark soon. The server sends the bookmark
+	// drainTimeout is the timeoutSeconds of a watch that must receive a bookmark soon. The server sends the bookmark
 	// about two seconds before the time-out.
-	DrainTimeout = 3 * time.Second
-	// drainGrace is the time beyond DrainTimeout that a server may ignore the time-out before its watch is silent.
+	drainTimeout = 3 * time.Second
+	// drainGrace is the time beyond drainTimeout that a server may ignore the time-out before its watch is silent.
 	drainGrace = 30 * time.Second
-	// MaxSilence is the maximum time for which a watch may deliver nothing.
-	MaxSilence = 10 * time.Minute
+	// maxSilence is the maximum time for which a watch may deliver nothing.
+	maxSilence = 10 * time.Minute
 )
 
-// Silence determines how long a watch may deliver nothing before it counts as dead. A large event on a slow link looks
+// silence determines how long a watch may deliver nothing before it counts as dead. A large event on a slow link looks
 // like a dead connection, since an event arrives only as a whole. If the watch is closed, the server sends the event to
 // the next watch from its first byte. So the next watch from the same resourceVersion may be silent for longer.
-type Silence struct {
+type silence struct {
 	// at is the resourceVersion of the last watch that was closed because it delivered nothing. doublings is how often
 	// the permitted silence of a watch from that resourceVersion is doubled.
 	at        string
 	doublings int
 }
 
-// Limit returns how long a watch from rv may deliver nothing. draining is true if the watch has the short DrainTimeout.
-func (q *Silence) Limit(draining bool, rv string) time.Duration {
+// Limit returns how long a watch from rv may deliver nothing. draining is true if the watch has the short drainTimeout.
+func (q *silence) Limit(draining bool, rv string) time.Duration {
 	switch {
 	case q.doublings > 0 && rv == q.at:
-		return min(silenceLimit<<q.doublings, MaxSilence)
+		return min(silenceLimit<<q.doublings, maxSilence)
 	case draining:
-		return DrainTimeout + drainGrace
+		return drainTimeout + drainGrace
 	}
 	return silenceLimit
 }
 
 // Closed lets the next watch from rv be silent for longer, since the last one was closed for its silence.
-func (q *Silence) Closed(rv string) {
+func (q *silence) Closed(rv string) {
 	if rv != q.at {
 		q.at, q.doublings = rv, 0
 	}
-	if silenceLimit<<q.doublings < MaxSilence {
+	if silenceLimit<<q.doublings < maxSilence {
 		q.doublings++
 	}
 }
 
-// Health is how long a watch must live to reset the back-off. A list within this time after another list waits.
-const Health = 2 * time.Minute
+// healthyWatch is how long a watch must live to reset the back-off. A list within this time after another list waits.
+const healthyWatch = 2 * time.Minute
 
-// Backoff counts failures in a row. The zero value is ready.
-type Backoff struct {
+// backoff counts failures in a row. The zero value is ready.
+type backoff struct {
 	failures int
 }
 
 // Next returns how long to wait: full jitter below an exponential ceiling, on top of the server's Retry-After. The
 // jitter keeps a fleet with the same Retry-After from returning together.
-func (b *Backoff) Next(retryAfter time.Duration) time.Duration {
+func (b *backoff) Next(retryAfter time.Duration) time.Duration {
 	d := limiter.Ceiling(b.failures)
 	b.failures++
 	return retryAfter + rand.N(d+1)
 }
 
 // Reset resets the count of failures, so that the next wait is short again.
-func (b *Backoff) Reset() { b.failures = 0 }
+func (b *backoff) Reset() { b.failures = 0 }

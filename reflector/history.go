@@ -1,4 +1,4 @@
-package history
+package reflector
 
 import (
 	"slices"
@@ -6,9 +6,9 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// Progress is the resourceVersion up to which a stream of events has been delivered. It never decreases. The zero value
+// progress is the resourceVersion up to which a stream of events has been delivered. It never decreases. The zero value
 // is a stream that has no list yet.
-type Progress struct {
+type progress struct {
 	RV string
 	// comparable is false if the resourceVersion of the list, or of a later event, could not be compared. Then RV is
 	// the resourceVersion of the list or of the last event. A watch of this run can resume from RV, even though its
@@ -16,25 +16,25 @@ type Progress struct {
 	comparable bool
 }
 
-// At returns the Progress of a stream that starts at rv: after a list or a seed, or from a stored state.
-func At(rv string) Progress { return Progress{RV: rv, comparable: entry.ComparableRV(rv)} }
+// progressAt returns the progress of a stream that starts at rv: after a list or a seed, or from a stored state.
+func progressAt(rv string) progress { return progress{RV: rv, comparable: entry.ComparableRV(rv)} }
 
 // Comparable reports whether the stream's resourceVersion can be compared with others.
-func (c *Progress) Comparable() bool { return c.comparable }
+func (c *progress) Comparable() bool { return c.comparable }
 
-// Below reports whether resourceVersion a is lower than b. Both arguments must be comparable.
-func Below(a, b string) bool { return entry.NewerRV(b, a) }
+// below reports whether resourceVersion a is lower than b. Both arguments must be comparable.
+func below(a, b string) bool { return entry.NewerRV(b, a) }
 
-// Max returns the higher resourceVersion, or b if a is not comparable.
-func Max(a, b string) string {
-	if !entry.ComparableRV(a) || Below(a, b) {
+// maxRV returns the higher resourceVersion, or b if a is not comparable.
+func maxRV(a, b string) string {
+	if !entry.ComparableRV(a) || below(a, b) {
 		return b
 	}
 	return a
 }
 
 // Reached reports whether the stream has been delivered up to rv.
-func (c *Progress) Reached(rv string) bool { return c.comparable && !Below(c.RV, rv) }
+func (c *progress) Reached(rv string) bool { return c.comparable && !below(c.RV, rv) }
 
 // Advance sets RV to the resourceVersion of an event or bookmark, if that is higher or cannot be compared. It returns
 // the new RV for the Sink, or "" if the Sink must not store it.
@@ -43,7 +43,7 @@ func (c *Progress) Reached(rv string) bool { return c.comparable && !Below(c.RV,
 // replay everything since the list. A watch from "" or "0" begins with the objects in no order, so their
 // resourceVersions do not resume a watch. "0" stands for any state, so it counts as no resourceVersion: kine sends
 // bookmarks with it (k3s-io/kine#568).
-func (c *Progress) Advance(rv string) string {
+func (c *progress) Advance(rv string) string {
 	if rv == "0" {
 		rv = ""
 	}
@@ -52,7 +52,7 @@ func (c *Progress) Advance(rv string) string {
 	}
 	switch {
 	case c.comparable && entry.ComparableRV(rv):
-		c.RV = Max(c.RV, rv)
+		c.RV = maxRV(c.RV, rv)
 		return c.RV
 	case !c.comparable && rv != "" && c.RV != "" && c.RV != "0":
 		c.RV = rv
@@ -60,31 +60,31 @@ func (c *Progress) Advance(rv string) string {
 	return ""
 }
 
-// newestSize is the maximum length of Newest. MaxLookups is how many of its objects are compared with the server's at a
-// connect. Newest holds more objects than that, so that enough remain after deletions.
+// newestSize is the maximum length of newest. maxLookups is how many of its objects are compared with the server's at a
+// connect. newest holds more objects than that, so that enough remain after deletions.
 const (
 	newestSize = 16
-	MaxLookups = 5
+	maxLookups = 5
 )
 
-// Newest is a short list of the delivered objects with the highest resourceVersions, highest first. At a connect the
+// newest is a short list of the delivered objects with the highest resourceVersions, highest first. At a connect the
 // reflector compares them with the server's, to detect a server that was restored from a backup.
-type Newest struct {
+type newest struct {
 	Refs []entry.ObjectRef
 }
 
 // Put adds a new state of an object in place of an older state. It adds nothing if ref has no UID, if its
 // resourceVersion cannot be compared, or if the list is full of newer objects.
-func (n *Newest) Put(ref entry.ObjectRef) {
+func (n *newest) Put(ref entry.ObjectRef) {
 	n.Remove(ref.Key)
 	if ref.UID == "" || !entry.ComparableRV(ref.ResourceVersion) {
 		return
 	}
-	if len(n.Refs) == newestSize && Below(ref.ResourceVersion, n.Refs[newestSize-1].ResourceVersion) {
+	if len(n.Refs) == newestSize && below(ref.ResourceVersion, n.Refs[newestSize-1].ResourceVersion) {
 		return
 	}
 	i, _ := slices.BinarySearchFunc(n.Refs, ref, func(a, b entry.ObjectRef) int {
-		if Below(b.ResourceVersion, a.ResourceVersion) {
+		if below(b.ResourceVersion, a.ResourceVersion) {
 			return -1
 		}
 		return 1
@@ -96,7 +96,7 @@ func (n *Newest) Put(ref entry.ObjectRef) {
 }
 
 // Find returns the reference to the object with that key, and whether the list n contains it.
-func (n *Newest) Find(key string) (entry.ObjectRef, bool) {
+func (n *newest) Find(key string) (entry.ObjectRef, bool) {
 	i := slices.IndexFunc(n.Refs, func(r entry.ObjectRef) bool { return r.Key == key })
 	if i < 0 {
 		return entry.ObjectRef{}, false
@@ -105,47 +105,47 @@ func (n *Newest) Find(key string) (entry.ObjectRef, bool) {
 }
 
 // Remove removes the object with that key from the list.
-func (n *Newest) Remove(key string) {
+func (n *newest) Remove(key string) {
 	n.Refs = slices.DeleteFunc(n.Refs, func(r entry.ObjectRef) bool { return r.Key == key })
 }
 
-// touchedMax bounds the number of event keys that ListNewest remembers.
+// touchedMax bounds the number of event keys that listNewest remembers.
 const touchedMax = 10_000
 
-// ListNewest finds the newest objects of a list that has a watch beside it. An event for a key is newer than the list's
+// listNewest finds the newest objects of a list that has a watch beside it. An event for a key is newer than the list's
 // item of that key, whichever arrives first. In particular, an item that was deleted by an event must not reappear.
-type ListNewest struct {
-	items  Newest
-	events Newest
+type listNewest struct {
+	items  newest
+	events newest
 	// touched contains the keys of all events so far; nil once there were more than touchedMax.
 	touched map[string]struct{}
 }
 
-// NewListNewest returns a ListNewest for a new list.
-func NewListNewest() *ListNewest {
-	return &ListNewest{touched: map[string]struct{}{}}
+// newListNewest returns a listNewest for a new list.
+func newListNewest() *listNewest {
+	return &listNewest{touched: map[string]struct{}{}}
 }
 
 // Item adds an item of one of the list's pages.
-func (l *ListNewest) Item(ref entry.ObjectRef) {
+func (l *listNewest) Item(ref entry.ObjectRef) {
 	if _, ok := l.touched[ref.Key]; !ok {
 		l.items.Put(ref)
 	}
 }
 
 // Put adds the object of an ADDED or MODIFIED event during the list.
-func (l *ListNewest) Put(ref entry.ObjectRef) {
+func (l *listNewest) Put(ref entry.ObjectRef) {
 	l.touch(ref.Key)
 	l.events.Put(ref)
 }
 
 // Remove removes the object of a DELETED event during the list.
-func (l *ListNewest) Remove(key string) {
+func (l *listNewest) Remove(key string) {
 	l.touch(key)
 	l.events.Remove(key)
 }
 
-func (l *ListNewest) touch(key string) {
+func (l *listNewest) touch(key string) {
 	l.items.Remove(key)
 	if l.touched == nil {
 		return
@@ -158,7 +158,7 @@ func (l *ListNewest) touch(key string) {
 
 // Result returns the newest objects of the items and events. After events for more than touchedMax keys, it returns the
 // newest objects of the events only.
-func (l *ListNewest) Result() Newest {
+func (l *listNewest) Result() newest {
 	n := l.events
 	if l.touched == nil {
 		return n
@@ -169,32 +169,32 @@ func (l *ListNewest) Result() Newest {
 	return n
 }
 
-// Finding is the result of comparing one stored object with the server's state.
-type Finding string
+// finding is the result of comparing one stored object with the server's state.
+type finding string
 
 const (
-	// Agrees means that the server has the object in the stored state, or in one that cannot be compared.
-	Agrees Finding = "agrees"
-	// Changed means that the server has changed or deleted the object since the stored state. The watch must still
+	// agrees means that the server has the object in the stored state, or in one that cannot be compared.
+	agrees finding = "agrees"
+	// changed means that the server has changed or deleted the object since the stored state. The watch must still
 	// deliver an event for that change.
-	Changed Finding = "changed"
-	// Contradicts means that the server has another object, or another state of it, at a resourceVersion that was
+	changed finding = "changed"
+	// contradicts means that the server has another object, or another state of it, at a resourceVersion that was
 	// already delivered. No events lead from the stored state to the server's.
-	Contradicts Finding = "contradicts"
+	contradicts finding = "contradicts"
 )
 
-// Check compares one stored object (held) with the server's (got). at is the newest delivered resourceVersion. found is
+// checkHeld compares one stored object (held) with the server's (got). at is the newest delivered resourceVersion. found is
 // false if the server does not have the object.
-func Check(held entry.ObjectRef, at string, got entry.ObjectRef, found bool) Finding {
+func checkHeld(held entry.ObjectRef, at string, got entry.ObjectRef, found bool) finding {
 	switch {
 	case !found:
-		return Changed
+		return changed
 	case got.UID == held.UID && got.ResourceVersion == held.ResourceVersion:
-		return Agrees
+		return agrees
 	case !entry.ComparableRV(got.ResourceVersion):
-		return Agrees // resourceVersions that cannot be compared prove nothing
-	case Below(at, got.ResourceVersion):
-		return Changed
+		return agrees // resourceVersions that cannot be compared prove nothing
+	case below(at, got.ResourceVersion):
+		return changed
 	}
-	return Contradicts
+	return contradicts
 }

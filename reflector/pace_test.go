@@ -1,4 +1,4 @@
-package pace
+package reflector
 
 import (
 	"context"
@@ -15,13 +15,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/larder-dev/larder/internal/limiter"
-	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
 func TestBackoffCeilings(t *testing.T) {
 	want := []time.Duration{800 * time.Millisecond, 1600 * time.Millisecond, 3200 * time.Millisecond,
 		6400 * time.Millisecond, 12800 * time.Millisecond, 25600 * time.Millisecond, 30 * time.Second, 30 * time.Second}
-	var b Backoff
+	var b backoff
 	for round := range 2 {
 		for i, w := range want {
 			if got := limiter.Ceiling(b.failures); got != w {
@@ -36,7 +35,7 @@ func TestBackoffCeilings(t *testing.T) {
 func TestBackoffJitter(t *testing.T) {
 	lowest, highest := time.Hour, time.Duration(0)
 	for range 2000 {
-		b := Backoff{failures: 3}
+		b := backoff{failures: 3}
 		d := b.Next(time.Second)
 		lowest, highest = min(lowest, d), max(highest, d)
 	}
@@ -47,13 +46,13 @@ func TestBackoffJitter(t *testing.T) {
 }
 
 func TestPageOfOne(t *testing.T) {
-	l := NewLimit(1)
+	l := newPageLimit(1)
 	if l.Cut(l.Next, time.Minute); l.Next != 1 {
 		t.Errorf("%d after a page of one was cut", l.Next)
 	}
 }
 
-// TestMeanSize checks the estimate for protobuf, JSON and unstructured objects, and that only a sample is measured.
+// testMeanSize checks the estimate for protobuf, JSON and unstructured objects, and that only a sample is measured.
 func TestMeanSize(t *testing.T) {
 	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x", Labels: map[string]string{"a": "b"}},
 		Data: map[string]string{"k": strings.Repeat("y", 1000)}}
@@ -67,36 +66,36 @@ func TestMeanSize(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, want := MeanSize([]runtime.Object{obj, obj}), int64(len(raw)); got < want*9/10 || got > want*11/10 {
+		if got, want := meanSize([]runtime.Object{obj, obj}), int64(len(raw)); got < want*9/10 || got > want*11/10 {
 			t.Errorf("%T has %d bytes of JSON, and %d were estimated", obj, want, got)
 		}
 	}
-	if got, want := MeanSize([]runtime.Object{cm}), int64(cm.Size()); got != want {
+	if got, want := meanSize([]runtime.Object{cm}), int64(cm.Size()); got != want {
 		t.Errorf("%d bytes, want %d", got, want)
 	}
-	if got := MeanSize(nil); got != 0 {
+	if got := meanSize(nil); got != 0 {
 		t.Errorf("%d bytes of nothing", got)
 	}
 	n := 0
 	many := slices.Repeat([]runtime.Object{&counted{n: &n}}, 2000)
-	if got := MeanSize(many); got != 100 || n > 100 {
+	if got := meanSize(many); got != 100 || n > 100 {
 		t.Errorf("%d bytes, after %d calls of Size", got, n)
 	}
 }
 
-// TestPutOffIsNoPatience checks that ErrPutOff (the server asked to retry later) does not lengthen the time-out.
+// testPutOffIsNoPatience checks that ErrPutOff (the server asked to retry later) does not lengthen the time-out.
 func TestPutOffIsNoPatience(t *testing.T) {
-	var p Patience
+	var p patience
 	for range 3 {
-		if p.Learn(RequestTimeout, request.ErrPutOff) || p.Time() != RequestTimeout {
+		if p.Learn(requestTimeout, ErrPutOff) || p.Time() != requestTimeout {
 			t.Errorf("%v", p.Time())
 		}
 	}
 }
 
-// TestPatience checks that the time-out doubles after a request for a single object has timed out, up to a maximum.
+// testPatience checks that the time-out doubles after a request for a single object has timed out, up to a maximum.
 func TestPatience(t *testing.T) {
-	var p Patience
+	var p patience
 	late := context.DeadlineExceeded
 	for _, tt := range []struct {
 		took      time.Duration
@@ -104,8 +103,8 @@ func TestPatience(t *testing.T) {
 		want      time.Duration
 		exhausted bool
 	}{
-		{10 * time.Second, late, RequestTimeout, false}, {60 * time.Second, late, RequestTimeout, true}, {60 * time.Second,
-			errors.New("refused"), RequestTimeout, false},
+		{10 * time.Second, late, requestTimeout, false}, {60 * time.Second, late, requestTimeout, true}, {60 * time.Second,
+			errors.New("refused"), requestTimeout, false},
 		{90 * time.Second, late, 3 * time.Minute, false}, {150 * time.Second, late, 3 * time.Minute, true},
 		{3 * time.Minute, late, 6 * time.Minute, false}, {time.Second, nil, 6 * time.Minute, false},
 		{6 * time.Minute, late, maxPatience, false}, {maxPatience, late, maxPatience, true}, {maxPatience, late, maxPatience,
@@ -117,23 +116,23 @@ func TestPatience(t *testing.T) {
 	}
 }
 
-// TestSilenceLimit checks that the limit doubles only at the resourceVersion where watches are closed for silence.
+// testSilenceLimit checks that the limit doubles only at the resourceVersion where watches are closed for silence.
 func TestSilenceLimit(t *testing.T) {
-	var q Silence
+	var q silence
 	want := func(rv string, forLive, forDrain time.Duration) {
 		t.Helper()
 		if a, b := q.Limit(false, rv), q.Limit(true, rv); a != forLive || b != forDrain {
 			t.Errorf("at %s: %v and %v, want %v and %v", rv, a, b, forLive, forDrain)
 		}
 	}
-	const drains = DrainTimeout + drainGrace
+	const drains = drainTimeout + drainGrace
 	want("", silenceLimit, drains)
 	q.Closed("5")
 	want("5", 2*silenceLimit, 2*silenceLimit)
 	want("6", silenceLimit, drains)
 	q.Closed("5")
 	q.Closed("5")
-	want("5", MaxSilence, MaxSilence)
+	want("5", maxSilence, maxSilence)
 	q.Closed("6")
 	want("6", 2*silenceLimit, 2*silenceLimit)
 	want("5", silenceLimit, drains)

@@ -1,4 +1,4 @@
-package request
+package reflector
 
 import (
 	"context"
@@ -18,31 +18,31 @@ import (
 	"github.com/larder-dev/larder/internal/base"
 )
 
-// CallWait is how long a call of a ListerWatcher may outlive its context before it is reported as overdue.
-const CallWait = 5 * time.Second
+// callWait is how long a call of a ListerWatcher may outlive its context before it is reported as overdue.
+const callWait = 5 * time.Second
 
-// Of returns the Requests that call lw. by is notified of the progress of their HTTP requests.
-func Of(lw cache.ListerWatcherWithContext, by Awaiter) Requests { return Requests{lw, by} }
+// requestsOf returns the requests that call lw. by is notified of the progress of their HTTP requests.
+func requestsOf(lw cache.ListerWatcherWithContext, by awaiter) requests { return requests{lw, by} }
 
-// Requests makes the calls to the user's ListerWatcher. Some ListerWatchers ignore their context (a cache.ListWatch
+// requests makes the calls to the user's ListerWatcher. Some ListerWatchers ignore their context (a cache.ListWatch
 // with a ListFunc does not receive one), and some panic; neither may keep a run from ending. A call that continues
 // after its time-out is reported to overdue and waited for until ctx ends, because further calls would only pile up.
-type Requests struct {
+type requests struct {
 	lw cache.ListerWatcherWithContext
-	by Awaiter
+	by awaiter
 }
 
 // List makes one list request with the time-out within. Any goroutine may call List. If the request outlives its
 // time-out, List calls overdue on the same goroutine and keeps waiting.
-func (l Requests) List(
+func (l requests) List(
 	ctx context.Context, within time.Duration, o metav1.ListOptions, overdue func(error),
 ) (runtime.Object, metav1.ListInterface, error) {
 	limited, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	var a answers
-	awaited, ended := Await(limited, l.by)
+	awaited, ended := awaitAnswer(limited, l.by)
 	defer ended()
-	g := base.Guest[runtime.Object]{What: "list", Wait: CallWait, Overdue: overdue}
+	g := base.Guest[runtime.Object]{What: "list", Wait: callWait, Overdue: overdue}
 	list, err := g.Call(ctx, a.count(awaited), func(ctx context.Context) (runtime.Object, error) {
 		return l.lw.ListWithContext(ctx, o)
 	})
@@ -80,20 +80,20 @@ func isList(l *unstructured.UnstructuredList) bool {
 
 // Watch requests a watch with the context limited. If the call outlives its time-out, Watch calls overdue and keeps
 // waiting until ctx ends.
-func (l Requests) Watch(
+func (l requests) Watch(
 	ctx, limited context.Context, o metav1.ListOptions, overdue func(error),
 ) (watch.Interface, error) {
-	awaited, ended := Await(limited, l.by)
+	awaited, ended := awaitAnswer(limited, l.by)
 	defer ended()
-	g := base.Guest[watch.Interface]{What: "watch", Wait: CallWait, Overdue: overdue, Drop: watch.Interface.Stop}
+	g := base.Guest[watch.Interface]{What: "watch", Wait: callWait, Overdue: overdue, Drop: watch.Interface.Stop}
 	return g.Call(ctx, awaited, func(ctx context.Context) (watch.Interface, error) {
 		return l.lw.WatchWithContext(ctx, o)
 	})
 }
 
-// Awaiter is notified of the progress of HTTP requests.
-type Awaiter interface {
-	// Await is called when an HTTP request begins. The returned function is called when the first byte of the answer
+// awaiter is notified of the progress of HTTP requests.
+type awaiter interface {
+	// awaitAnswer is called when an HTTP request begins. The returned function is called when the first byte of the answer
 	// has arrived, or when the request has ended.
 	Await() (answered func())
 	GotConn()
@@ -101,18 +101,18 @@ type Awaiter interface {
 
 // awaiting is the state of one call of a ListerWatcher, which may make several HTTP requests, one after the other.
 type awaiting struct {
-	by Awaiter
+	by awaiter
 
 	mu sync.Mutex
 	// ended is true once the ListerWatcher's call has returned. mu guards ended.
 	ended bool
-	// answered is the result of Awaiter.Await; nil while no answer is awaited. mu guards answered.
+	// answered is the result of awaiter.Await; nil while no answer is awaited. mu guards answered.
 	answered func()
 }
 
-// Await returns the context for a call that makes HTTP requests, and reports these requests to by. A request begins
+// awaitAnswer returns the context for a call that makes HTTP requests, and reports these requests to by. A request begins
 // when the client's rate limiter has admitted it. The caller must call ended when the call has returned.
-func Await(ctx context.Context, by Awaiter) (_ context.Context, ended func()) {
+func awaitAnswer(ctx context.Context, by awaiter) (_ context.Context, ended func()) {
 	a := &awaiting{by: by}
 	trace := &httptrace.ClientTrace{
 		GetConn:              func(string) { a.begin() },

@@ -1,4 +1,4 @@
-package gate
+package reflector
 
 import (
 	"context"
@@ -22,15 +22,14 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// ErrStrays is exported as reflector.ErrStrays.
-var ErrStrays = errors.New("something else is listed than was asked for")
-
-// Gate decides which of the server's objects are delivered to the sink: by Go type, scope and shard. It counts the
-// objects that it drops.
-type Gate struct {
-	o Options
-	DropCount
-	dropped Dropped
+// gate decides which of the server's objects are delivered to the sink: by Go type, scope (Admit) and shard. It counts
+// the objects that it drops. An object of the wrong type or scope is a stray: from the first stray to the end of a list
+// without strays there is no resourceVersion to resume from (Resumable). An object of another shard is no stray: its
+// server sends every shard. A list with nothing but strays is a list of another collection (Judge).
+type gate struct {
+	o gateOptions
+	dropCount
+	dropped dropped
 	// astray is true if the server sent a stray (an object that was not requested) since the last list without strays.
 	// A stray by its Go type alone does not set astray.
 	astray bool
@@ -39,46 +38,45 @@ type Gate struct {
 	skippedCount int
 }
 
-// Options are the options of New.
-type Options struct {
+// gateOptions are the options of newGate.
+type gateOptions struct {
 	// ExpectedType, Admit and Shard have the meaning of the same fields in reflector.Options.
 	ExpectedType runtime.Object
 	Admit        func(runtime.Object) error
 	Shard        sharding.Selector
-	OnDrop       func(Dropped)
+	OnDrop       func(dropped)
 	Clock        clock.PassiveClock
 }
 
-// Dropped describes the objects that were not delivered, in the fields of reflector.Status of the same names.
-type Dropped struct {
+// dropped describes the objects that were not delivered, in the fields of reflector.Status of the same names.
+type dropped struct {
 	Skipped   int
 	Stray     error
 	Unsharded string
 }
 
-// New returns a Gate.
-func New(o Options) *Gate { return &Gate{o: o} }
+func newGate(o gateOptions) *gate { return &gate{o: o} }
 
-func (g *Gate) update(change func(*Dropped)) {
+func (g *gate) update(change func(*dropped)) {
 	change(&g.dropped)
 	g.o.OnDrop(g.dropped)
 }
 
-// DropCount counts the dropped objects, for example of one list.
-type DropCount struct {
+// dropCount counts the dropped objects, for example of one list.
+type dropCount struct {
 	Strays  int
 	foreign foreigners
 }
 
 // Since returns how many objects were dropped since the earlier count then.
-func (p DropCount) Since(then DropCount) DropCount {
-	return DropCount{p.Strays - then.Strays, p.foreign.since(then.foreign)}
+func (p dropCount) Since(then dropCount) dropCount {
+	return dropCount{p.Strays - then.Strays, p.foreign.since(then.foreign)}
 }
 
 // Judge is called at the end of a list. by counts the list's dropped objects; delivered is true if the list had other
 // objects. It returns an error if the list looks like a list of another collection, which must not replace the stored
 // objects.
-func (g *Gate) Judge(by DropCount, delivered bool) error {
+func (g *gate) Judge(by dropCount, delivered bool) error {
 	switch {
 	case by.Strays > 0 && !delivered:
 		return fmt.Errorf("%w (all %d objects of the list): %w", ErrStrays, by.Strays, g.dropped.Stray)
@@ -86,7 +84,7 @@ func (g *Gate) Judge(by DropCount, delivered bool) error {
 		return g.errAnotherShard(by.foreign)
 	case by.Strays == 0:
 		g.astray = false
-		g.update(func(s *Dropped) { s.Stray = nil })
+		g.update(func(s *dropped) { s.Stray = nil })
 	}
 	if by.foreign.sent == 0 {
 		g.setUnsharded("")
@@ -96,7 +94,7 @@ func (g *Gate) Judge(by DropCount, delivered bool) error {
 
 // Check returns the reference to an event's object, and whether the event can be delivered. Other events are logged and
 // counted, and their resourceVersions are not stored.
-func (g *Gate) Check(ctx context.Context, ev watch.Event) (entry.ObjectRef, bool) {
+func (g *gate) Check(ctx context.Context, ev watch.Event) (entry.ObjectRef, bool) {
 	ref, err := g.RefOf(ev.Object)
 	if err == nil && ev.Type != watch.Deleted {
 		err = g.Admit(ref, ev.Object)
@@ -116,7 +114,7 @@ func (g *Gate) Check(ctx context.Context, ev watch.Event) (entry.ObjectRef, bool
 }
 
 // Skip logs and counts an object that is dropped; err is the reason.
-func (g *Gate) Skip(ctx context.Context, ref entry.ObjectRef, err error) {
+func (g *gate) Skip(ctx context.Context, ref entry.ObjectRef, err error) {
 	g.logSkipped(ctx, ref, err)
 	var st stray
 	isStray := errors.As(err, &st)
@@ -124,7 +122,7 @@ func (g *Gate) Skip(ctx context.Context, ref entry.ObjectRef, err error) {
 		g.Strays++
 		g.astray = g.astray || !st.goType
 	}
-	g.update(func(s *Dropped) {
+	g.update(func(s *dropped) {
 		s.Skipped++
 		if isStray {
 			s.Stray = err
@@ -135,7 +133,7 @@ func (g *Gate) Skip(ctx context.Context, ref entry.ObjectRef, err error) {
 // skippedLogged is how many skipped objects are logged as errors per hour: often all objects have the wrong type.
 const skippedLogged = 10
 
-func (g *Gate) logSkipped(ctx context.Context, ref entry.ObjectRef, err error) {
+func (g *gate) logSkipped(ctx context.Context, ref entry.ObjectRef, err error) {
 	logger, now := klog.FromContext(ctx), g.o.Clock.Now()
 	if now.Sub(g.skippedSince) >= time.Hour {
 		g.skippedSince, g.skippedCount = now, 0
@@ -164,7 +162,7 @@ func (e stray) Unwrap() error { return e.error }
 func (e stray) Is(target error) bool { return target == ErrStrays }
 
 // Admit returns an error of type stray if Options.Admit refuses the object.
-func (g *Gate) Admit(ref entry.ObjectRef, obj runtime.Object) error {
+func (g *gate) Admit(ref entry.ObjectRef, obj runtime.Object) error {
 	if g.o.Admit == nil {
 		return nil
 	}
@@ -176,7 +174,7 @@ func (g *Gate) Admit(ref entry.ObjectRef, obj runtime.Object) error {
 
 // Resumable returns the resourceVersion to pass to the Sink: rv, or "" while astray is true. Without a resourceVersion
 // the Sink cannot resume, because objects of its collection may be missing.
-func (g *Gate) Resumable(rv string) string {
+func (g *gate) Resumable(rv string) string {
 	if g.astray {
 		return ""
 	}
@@ -185,8 +183,8 @@ func (g *Gate) Resumable(rv string) string {
 
 // RefOf returns the reference (key, UID, resourceVersion) of an object. If the object does not have the expected type,
 // RefOf returns an error, and the known fields of the reference.
-func (g *Gate) RefOf(obj runtime.Object) (entry.ObjectRef, error) {
-	ref, err := Identify(obj)
+func (g *gate) RefOf(obj runtime.Object) (entry.ObjectRef, error) {
+	ref, err := identify(obj)
 	if err != nil {
 		return ref, err
 	}
@@ -196,8 +194,8 @@ func (g *Gate) RefOf(obj runtime.Object) (entry.ObjectRef, error) {
 	return ref, nil
 }
 
-// Identify returns the reference (key, UID, resourceVersion) of an object of any type.
-func Identify(obj runtime.Object) (entry.ObjectRef, error) {
+// identify returns the reference (key, UID, resourceVersion) of an object of any type.
+func identify(obj runtime.Object) (entry.ObjectRef, error) {
 	acc, err := meta.Accessor(obj)
 	if err != nil {
 		return entry.ObjectRef{}, fmt.Errorf("object has no meta: it is %s", typeName(obj))
@@ -257,7 +255,7 @@ type foreigners struct {
 // LeaveOut reports whether obj is of another shard, and counts it if so. The object is not a stray: it shows that the
 // server sends every shard, not that objects may be missing. An object keeps its UID and namespace, and so its shard.
 // It was never delivered before, so its DELETED event is dropped too.
-func (g *Gate) LeaveOut(ctx context.Context, obj runtime.Object) bool {
+func (g *gate) LeaveOut(ctx context.Context, obj runtime.Object) bool {
 	// An object whose shard is unknown is kept; RefOf refuses it if it has no metadata.
 	if ours, err := g.o.Shard.Matches(obj); ours || err != nil {
 		return false
@@ -271,7 +269,7 @@ func (g *Gate) LeaveOut(ctx context.Context, obj runtime.Object) bool {
 }
 
 // LeaveOutItem does for an item of a list what LeaveOut does for an event's object.
-func (g *Gate) LeaveOutItem(ctx context.Context, obj runtime.Object) bool {
+func (g *gate) LeaveOutItem(ctx context.Context, obj runtime.Object) bool {
 	if !g.LeaveOut(ctx, obj) {
 		return false
 	}
@@ -282,7 +280,7 @@ func (g *Gate) LeaveOutItem(ctx context.Context, obj runtime.Object) bool {
 	return true
 }
 
-func (g *Gate) setUnsharded(why string) { g.update(func(s *Dropped) { s.Unsharded = why }) }
+func (g *gate) setUnsharded(why string) { g.update(func(s *dropped) { s.Unsharded = why }) }
 
 // chanceOfNone is the natural logarithm of a probability, about 1e-13. If a list of all shards would lack objects of
 // this shard with a smaller probability, a list without them is of another shard.
@@ -291,7 +289,7 @@ const chanceOfNone = -30
 // isOtherShard reports whether a list that has only objects of other shards was requested for another shard. Its
 // objects must not replace the stored ones. A list of all shards would contain some objects of this shard. The answer
 // is known only for selectors by UID, whose hashes are spread evenly.
-func (g *Gate) isOtherShard(sent foreigners) bool {
+func (g *gate) isOtherShard(sent foreigners) bool {
 	return float64(sent.distinct)*math.Log1p(-shareOfUIDs(g.o.Shard)) < chanceOfNone
 }
 
@@ -315,7 +313,7 @@ func hashFraction(hash string) (float64, error) {
 	return float64(n) / math.MaxUint64, err
 }
 
-func (g *Gate) errAnotherShard(sent foreigners) error {
+func (g *gate) errAnotherShard(sent foreigners) error {
 	return fmt.Errorf(
 		"%w: all %d objects of the list are of other shards than %s; make the ListerWatcher's requests with that selector",
 		ErrStrays, sent.sent, g.o.Shard)

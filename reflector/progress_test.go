@@ -1,9 +1,7 @@
-package history_test
+package reflector
 
 import (
 	"testing"
-
-	"github.com/larder-dev/larder/reflector/internal/history"
 )
 
 func TestAdvance(t *testing.T) {
@@ -26,7 +24,7 @@ func TestAdvance(t *testing.T) {
 		{"", "101", "", ""},
 		{"0", "101", "", "0"},
 	} {
-		p := history.At(tt.list)
+		p := progressAt(tt.list)
 		if got := p.Advance(tt.event); got != tt.rv || p.RV != tt.resuming {
 			t.Errorf("list %q, event %q: %q for the sink, resuming at %q", tt.list, tt.event, got, p.RV)
 		}
@@ -40,7 +38,7 @@ func TestAdvance(t *testing.T) {
 // TestAdvanceBeyondNumbers checks that a stream whose events cannot be compared with its list resumes from the last
 // event, also if some resourceVersions look like numbers. Issue 37.
 func TestAdvanceBeyondNumbers(t *testing.T) {
-	p := history.At("100")
+	p := progressAt("100")
 	for _, rv := range []string{"v101", "v99", "7"} {
 		if got := p.Advance(rv); got != "" || p.RV != rv {
 			t.Errorf("event %q: %q for the sink, resuming at %q", rv, got, p.RV)

@@ -1,0 +1,4 @@
+package reflector
+
+// IsCut is isCut for tests in package reflector_test.
+var IsCut = isCut
