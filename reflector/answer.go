@@ -39,14 +39,15 @@ func isTooLarge(err error) bool {
 	return apierrors.IsTimeout(err) && strings.Contains(err.Error(), "Too large resource version")
 }
 
-// isForbidden reports whether err (403, 404, 405) persists until the server grants the permission or serves the resource.
+// isForbidden reports whether err (403, 404, 405) persists until the server grants the permission or serves the
+// resource.
 func isForbidden(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err)
 }
 
-// rejected reports whether the server has refused a watch with an error that has no known remedy. It is false
-// for isExpired, isTooLarge and isForbidden; for 401, 429, 502 and 503, which are temporary; for a lost connection; and for an
-// event that cannot be decoded.
+// rejected reports whether the server has refused a watch with an error that has no known remedy. It is false for
+// isExpired, isTooLarge and isForbidden; for 401, 429, 502 and 503, which are temporary; for a lost connection; and for
+// an event that cannot be decoded.
 func rejected(err error) bool {
 	var odd *apierrors.UnexpectedObjectError
 	if errors.As(err, &odd) {
@@ -74,8 +75,8 @@ func refusesMetadata(err error) bool {
 // for these answers.
 const inTheBody = "reading response body"
 
-// isCut reports whether the answer timed out or broke off, so that a smaller answer might arrive. A 504 of the server or
-// a gateway counts too. ErrPutOff does not count, nor does a connection that was lost before the answer, which says
+// isCut reports whether the answer timed out or broke off, so that a smaller answer might arrive. A 504 of the server
+// or a gateway counts too. ErrPutOff does not count, nor does a connection that was lost before the answer, which says
 // nothing about the answer's size.
 func isCut(err error) bool {
 	if errors.Is(err, ErrPutOff) {

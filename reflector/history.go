@@ -183,8 +183,8 @@ const (
 	contradicts finding = "contradicts"
 )
 
-// checkHeld compares one stored object (held) with the server's (got). at is the newest delivered resourceVersion. found is
-// false if the server does not have the object.
+// checkHeld compares one stored object (held) with the server's (got). at is the newest delivered resourceVersion.
+// found is false if the server does not have the object.
 func checkHeld(held entry.ObjectRef, at string, got entry.ObjectRef, found bool) finding {
 	switch {
 	case !found:

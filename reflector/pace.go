@@ -26,8 +26,8 @@ const (
 	maxPenalty = 32
 )
 
-// pageLimit is the number of objects to request in a page. A run keeps its pageLimit, so that the next list need not adapt to
-// the link and the objects again.
+// pageLimit is the number of objects to request in a page. A run keeps its pageLimit, so that the next list need not
+// adapt to the link and the objects again.
 type pageLimit struct {
 	Next, Least, most int64
 	// cutAt is the last limit whose answer broke off; 0 once a page of that size has arrived.

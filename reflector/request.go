@@ -110,8 +110,8 @@ type awaiting struct {
 	answered func()
 }
 
-// awaitAnswer returns the context for a call that makes HTTP requests, and reports these requests to by. A request begins
-// when the client's rate limiter has admitted it. The caller must call ended when the call has returned.
+// awaitAnswer returns the context for a call that makes HTTP requests, and reports these requests to by. A request
+// begins when the client's rate limiter has admitted it. The caller must call ended when the call has returned.
 func awaitAnswer(ctx context.Context, by awaiter) (_ context.Context, ended func()) {
 	a := &awaiting{by: by}
 	trace := &httptrace.ClientTrace{
