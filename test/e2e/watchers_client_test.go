@@ -84,6 +84,7 @@ type watchClient struct {
 	story   story
 	rv      string
 	reached atomic.Int64 // resourceVersion up to which the client has received all changes
+	events  atomic.Int64 // number of events in the story
 }
 
 func newWatchClient(t *testing.T, kubeconfig string, i int, seed uint64) *watchClient {
@@ -244,6 +245,7 @@ func (c *watchClient) follow(w watch.Interface, initial bool) error {
 			continue
 		default:
 			c.story.add(watchStep{kind: event, rv: o.rv, event: e.Type, objects: []observed{o}})
+			c.events.Add(1)
 		}
 		c.reach(o.rv)
 	}

@@ -26,12 +26,13 @@ import (
 )
 
 // watcherCount is the number of watching clients. The test changes changedKeys objects in changedNamespaces namespaces,
-// in all at least leastChanges times.
+// in all at least leastChanges times, until the clients have received leastEvents events.
 const (
 	watcherCount      = 200
 	changedKeys       = 300
 	changedNamespaces = 4
 	leastChanges      = 500
+	leastEvents       = watcherCount * 100
 )
 
 // colors are the values of the label by which clients select objects.
@@ -62,7 +63,14 @@ func TestWatchers(t *testing.T) {
 		watching.Go(func() { all[i].run(ctx) })
 	}
 	deadline := time.Now().Add(lasts)
-	for (time.Now().Before(deadline) || changing.changes.Load() < leastChanges) && !t.Failed() {
+	few := func() bool { // a slow machine needs more time
+		events := int64(0)
+		for _, c := range all {
+			events += c.events.Load()
+		}
+		return changing.changes.Load() < leastChanges || events < leastEvents
+	}
+	for (time.Now().Before(deadline) || few()) && !t.Failed() {
 		m.disturb(t, random)
 	}
 	if err := m.link.set(passing); err != nil {
@@ -92,7 +100,7 @@ func TestWatchers(t *testing.T) {
 		observed, lists, resumed = observed+found.events, lists+found.lists, resumed+found.resumed
 	}
 	t.Logf("%d events were told, after %d lists, on watches that were resumed %d times", observed, lists, resumed)
-	if observed < watcherCount*100 || resumed < watcherCount {
+	if observed < leastEvents || resumed < watcherCount {
 		t.Errorf("%d events on watches that were resumed %d times are too few to show anything", observed, resumed)
 	}
 	upstream := m.listed(t)
