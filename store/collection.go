@@ -2,21 +2,16 @@ package store
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync/atomic"
 
-	bolt "go.etcd.io/bbolt"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/internal/base"
 	"github.com/larder-dev/larder/store/history"
 	"github.com/larder-dev/larder/store/indexer"
-	"github.com/larder-dev/larder/store/internal/boltfile"
-	"github.com/larder-dev/larder/store/internal/changelog"
 	"github.com/larder-dev/larder/store/internal/crypt"
 	"github.com/larder-dev/larder/store/internal/engine"
 	"github.com/larder-dev/larder/store/query"
@@ -128,40 +123,11 @@ type Replacement interface {
 
 // Collection is one collection of a Store. The package documentation draws its part of the file.
 type Collection struct {
-	read     engine.Reader
-	store    *Store
-	id       entry.Identity // id is in canonical form
-	in       engine.Intake  // in receives batches and lists; in.Set changes only with mu held
-	resource entry.ResourceInfo
-	readOnly bool
-
-	cluster string // cluster is the id that ClaimCluster has claimed; store.live.mu guards it
-
-	// mu is held for each write transaction except a Flush, and never while user code runs. Lock order: mu, then in.Front.
-	mu       base.Mutex
-	closed   bool          // closed makes Apply fail after Close; in.Front guards it
-	released atomic.Bool   // released is true once Close has ended and the collection can be opened again
-	ending   atomic.Bool   // ending is true once Close was called
-	claimed  *engine.Claim // claimed holds the name in store.open; it is set before Store.Collection returns
-	// idledFor is 1 plus the Generation of the engine.IndexSet for which a commit last marked the stored indexes without a
-	// function as idle (engine.IndexEntries.Idle); 0 before the first commit.
-	idledFor atomic.Int64
-	recorded atomic.Uint64 // recorded is the timeline of the history that the file's changelog continues; 0 is none
-
-	residency Residency
-	// resident has the objects in memory; nil unless the Residency is All. It changes only with in.Front held.
-	resident atomic.Pointer[engine.Residents]
-
-	workers    *boltfile.Workers
-	builder    engine.IndexBuilder // builder builds the indexes that are not ready
-	started    atomic.Bool         // started is true once BuildIndexes was called; it is set before objects are written
-	compressor *crypt.Compressor   // compressor compresses new records; nil if Compression is off
-
-	committed func(Commit) // committed is CollectionOptions.Committed; may be nil
-	decodes   func() bool  // decodes is CollectionOptions.Decodes; may be nil
-
-	cursors    changelog.Cursors // cursors are the positions of the durable handlers in the changelog
-	tombstones int               // tombstones is the maximum number of tombstones in the changelog
+	core    *engine.Collection
+	store   *Store
+	cluster string        // cluster is the id that ClaimCluster has claimed; store.live.mu guards it
+	claimed *engine.Claim // claimed holds the name in store.open; it is set before Store.Collection returns
+	ending  atomic.Bool   // ending is true once Close was called
 }
 
 const (
@@ -185,110 +151,77 @@ var _ Interface = (*Collection)(nil)
 func openCollection(
 	ctx context.Context, s *Store, name string, id entry.Identity, o CollectionOptions,
 ) (*Collection, error) {
-	set, err := engine.NewIndexSet(o.Indexers, versionsWith(o.Codec, o.IndexVersions))
+	set, err := engine.NewIndexSet(o.Indexers, engine.VersionsWith(o.Codec, o.IndexVersions))
 	if err != nil {
 		return nil, err
 	}
-	c := &Collection{
-		mu:    base.NewMutex(),
-		read:  s.reader(name, o.Codec),
-		store: s,
-		id:    id,
-		in: engine.Intake{ID: id, KeyFunc: o.KeyFunc, Limits: limitsOf(o.Residency), Codec: o.Codec,
-			Indexing: base.NewMutex()},
-		resource:  o.Resource,
-		readOnly:  s.ReadOnly(),
-		committed: o.Committed, decodes: o.Decodes, residency: o.Residency,
-		workers: s.file.Workers(),
-
-		tombstones: changelog.MaxTombstones,
+	core := engine.NewCollection(id, s.reader(name, o.Codec), o.KeyFunc)
+	core.Resource, core.Limits, core.Commits, core.KeepsAll = o.Resource, limitsOf(o.Residency), s.commits, o.Residency == All
+	core.Decodes = o.Decodes
+	if o.Committed != nil {
+		core.Committed = func(done engine.Commit) { o.Committed(Commit(done)) }
 	}
-	c.in.Back, c.read.Memtable = back{c}, engine.NewMemtable[engine.Covers]()
-	c.read.CustomKeys = engine.CustomKeys(o.KeyFunc)
 	if o.Compression != NoCompression {
-		c.compressor = crypt.NewCompressor()
+		core.Compressor = crypt.NewCompressor()
 	}
-	if o.History > 0 && !c.readOnly {
-		c.in.History = history.New(o.History)
+	if o.History > 0 && !s.ReadOnly() {
+		core.History = history.New(o.History)
 	}
-	if c.in.KeyFunc == nil {
-		c.in.KeyFunc = cache.DeletionHandlingMetaNamespaceKeyFunc
-	}
-	if err := c.lockWrites(ctx); err != nil {
+	if err := core.FindOrCreate(ctx, s.Seals(id.GroupResource()), o.Seal); err != nil {
 		return nil, err
 	}
-	defer c.mu.Unlock()
-	if err := c.findOrMake(ctx, o.Seal); err != nil {
-		return nil, err
-	}
-	if !c.readOnly {
+	if !s.ReadOnly() {
 		s.opened.Store(name, nil)
 	}
-	if err := c.loadDictionary(ctx); err != nil {
+	if err := core.Load(ctx, set, o.History); err != nil {
 		return nil, err
 	}
-	if err := c.loadCursors(ctx); err != nil {
-		return nil, err
-	}
-	if err := c.beginHistory(ctx, o.History); err != nil {
-		return nil, err
-	}
-	if err := c.claimLocked(ctx, set); err != nil {
-		return nil, err
-	}
+	c := &Collection{core: core, store: s}
 	return c, c.logPlainText(ctx)
 }
 
-// findOrMake decides whether the collection is sealed, and creates its buckets if the file does not have them.
-func (c *Collection) findOrMake(ctx context.Context, mustSeal bool) error {
-	var st engine.CollectionState
-	err := c.store.file.View(ctx, func(tx *bolt.Tx) (err error) {
-		var b *bolt.Bucket
-		if b, st, err = engine.FindCollection(tx, c.read.Name); err == nil {
-			err = engine.CheckBuckets(&c.read, b, st)
-		}
-		return err
-	})
-	missing := errors.Is(err, ErrNoCollection) && !c.readOnly
-	if err == nil || missing {
-		err = c.beginSealing(st, mustSeal)
-	}
-	if err == nil && missing {
-		err = c.update(ctx, c.create)
-	}
-	return err
-}
-
-func (c *Collection) create(tx *bolt.Tx) error {
-	return engine.CreateCollection(tx, c.read.Name, engine.CollectionState{
-		Info: entry.Info{
-			Identity: c.id, Resource: c.resource, Sealed: c.read.Coder.Sealing(),
-		},
-		Log: changelog.State{NextSeq: 1},
-	})
-}
-
 // Identity returns the identity of the collection, in canonical form.
-func (c *Collection) Identity() entry.Identity { return c.id }
+func (c *Collection) Identity() entry.Identity { return c.core.ID }
 
 // SetMustRelist sets Info.MustRelist and commits it.
 func (c *Collection) SetMustRelist(ctx context.Context, reason string) error {
-	if err := c.setMustRelist(ctx, reason); err != nil {
-		return fmt.Errorf("mark %s for a relist: %w", c.id, err)
+	err := c.core.MarkMustRelist(ctx, reason)
+	if err == nil {
+		err = c.store.Flush(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("mark %s for a relist: %w", c.core.ID, err)
 	}
 	return nil
 }
 
-func (c *Collection) setMustRelist(ctx context.Context, reason string) error {
-	if err := c.in.MarkMustRelist(ctx, reason); err != nil {
-		return err
-	}
-	return c.store.Flush(ctx)
+// Indexer returns the collection as a cache.Indexer of client-go.
+func (c *Collection) Indexer() *indexer.Indexer { return indexer.New(c.core) }
+
+// Apply implements Interface.
+func (c *Collection) Apply(ctx context.Context, b entry.Batch) (entry.Result, error) {
+	return c.core.Apply(ctx, b)
 }
 
-// Indexer returns the collection as a cache.Indexer of client-go.
-func (c *Collection) Indexer() *indexer.Indexer {
-	return indexer.New(c, &c.in, c.remaining)
+// BeginReplace implements Interface.
+func (c *Collection) BeginReplace(ctx context.Context, o ReplaceOptions) (Replacement, error) {
+	r, err := c.core.Begin(ctx, engine.ReplaceOptions(o))
+	if err != nil {
+		return nil, err // not r: a nil *engine.Replacement in the interface would not equal nil
+	}
+	return r, nil
+}
+
+// Indexers returns the index functions. The map is the caller's.
+func (c *Collection) Indexers() cache.Indexers { return c.core.Indexers() }
+
+// BuildIndexes begins to build the indexes that are not ready, all in one pass in the background. Only look-ups in
+// these indexes wait for the build. Without BuildIndexes, the first write or the first of these look-ups begins it.
+func (c *Collection) BuildIndexes() { c.core.BuildIndexes() }
+
+// AddIndexers adds index functions; see Interface. As in client-go, it adds none of them if one of the names is taken.
+func (c *Collection) AddIndexers(ctx context.Context, indexers cache.Indexers, versions map[string]string) error {
+	return c.core.AddIndexers(ctx, indexers, versions)
 }
 
 // Compression says how the objects of a collection are compressed in the file. It may change at each opening: stored
@@ -317,29 +250,6 @@ func (c Compression) validate() error {
 	return nil
 }
 
-// loadDictionary gives the collection's stored dictionary to the compressor. If the dictionary is damaged or was
-// written by a newer program, the compressor builds a new one later. The damage also makes the store fail (Store.Err).
-func (c *Collection) loadDictionary(ctx context.Context) error {
-	if c.compressor == nil {
-		return nil
-	}
-	err := c.read.View(ctx, func(b *bolt.Bucket) error {
-		st, err := engine.GetState(b, c.read.Name)
-		if err != nil || st.Dictionary == 0 {
-			return err
-		}
-		dict, err := c.read.Coder.Get(b.Tx(), st.Dictionary)
-		if err == nil {
-			c.compressor.Resume(dict)
-		}
-		return err
-	})
-	if errors.Is(err, entry.ErrDamaged) || errors.Is(err, entry.ErrIncompatible) {
-		return nil
-	}
-	return err
-}
-
 // CurrentKey returns the id of the provider's current key, under which Rekey seals; empty without Options.Encryption.
 func (s *Store) CurrentKey(ctx context.Context) (id string, err error) { return s.keys.CurrentKey(ctx) }
 
@@ -352,37 +262,19 @@ func (s *Store) Sealed(info entry.Info) bool {
 	return info.Sealed || s.Seals(info.Identity.GroupResource())
 }
 
-// beginSealing decides whether new records are sealed. It fails if they must be and the store has no keys.
-func (c *Collection) beginSealing(st engine.CollectionState, must bool) error {
-	err := c.read.Coder.Begin(st.Sealed, must, c.store.Seals(c.id.GroupResource()))
-	if c.read.Coder.Sealing() {
-		c.compressor.Seal()
-	}
-	return err
-}
-
-// markSealed sets Sealed in the state if new records are sealed, and PlainText if the collection has older records.
-func (c *Collection) markSealed(st *engine.CollectionState) {
-	if !c.read.Coder.Sealing() || st.Sealed {
-		return
-	}
-	st.Sealed = true
-	st.PlainText = st.Objects > 0 || st.NextSeq > 1
-}
-
 // logPlainText logs, once per collection, that the file has plain text of a collection that is now sealed.
 func (c *Collection) logPlainText(ctx context.Context) error {
-	if c.readOnly || !c.read.Coder.Sealing() {
+	if c.core.ReadOnly || !c.core.Read.Coder.Sealing() {
 		return nil
 	}
-	info, err := c.read.Info(ctx)
+	info, err := c.core.Info(ctx)
 	if err != nil || !info.PlainText {
 		return err
 	}
-	if _, logged := c.store.plainLogged.LoadOrStore(c.read.Name, true); !logged {
+	if _, logged := c.store.plainLogged.LoadOrStore(c.core.Read.Name, true); !logged {
 		c.store.logger().Info(
 			"New records of the collection are sealed; older records stay legible in the file until it is rekeyed",
-			"collection", c.id.String())
+			"collection", c.core.ID.String())
 	}
 	return nil
 }

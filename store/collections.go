@@ -65,8 +65,8 @@ func (s *Store) Collection(ctx context.Context, id entry.Identity, o CollectionO
 		return nil, fmt.Errorf("open the collection of %s: %w", id, err)
 	}
 	c.claimed = claimed
-	if o.Residency == All && !c.readOnly {
-		c.startLoading()
+	if o.Residency == All && !s.ReadOnly() {
+		c.core.StartLoading()
 	}
 	return c, nil
 }
@@ -93,7 +93,7 @@ func (s *Store) openAndEnlist(
 		if enlisted {
 			return c, nil
 		}
-		c.workers.Stop()
+		c.core.Workers.Stop()
 		if err != nil {
 			return nil, err
 		}
@@ -132,36 +132,18 @@ func (s *Store) states(ctx context.Context) (states []engine.CollectionState, er
 type liveSet struct {
 	mu       sync.Mutex // mu guards the other fields
 	all      map[*Collection]struct{}
-	opening  chan struct{}  // opening is closed when the next collection is opened
-	rebuilds int            // rebuilds is the number of rebuilds of the file
-	losses   map[string]int // losses counts the rebuilds that lost objects, by collection name
+	opening  chan struct{} // opening is closed when the next collection is opened
+	rebuilds int           // rebuilds is the number of rebuilds of the file
 }
 
 func newLiveSet() liveSet {
-	return liveSet{all: map[*Collection]struct{}{}, opening: make(chan struct{}), losses: map[string]int{}}
+	return liveSet{all: map[*Collection]struct{}{}, opening: make(chan struct{})}
 }
 
 func (l *liveSet) list() []*Collection {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Collect(maps.Keys(l.all))
-}
-
-func (l *liveSet) keepAll() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for c := range l.all {
-		if c.residency != All {
-			return false
-		}
-	}
-	return len(l.all) > 0
-}
-
-func (l *liveSet) count() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.all)
 }
 
 // add adds c to the open collections. It returns false if the number of rebuilds is no longer before.
@@ -188,12 +170,9 @@ func (l *liveSet) rebuilt(lost map[string]error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.rebuilds++
-	for name := range lost {
-		l.losses[name]++
-	}
 	for c := range l.all {
-		if _, lacks := lost[c.read.Name]; lacks && c.in.History != nil {
-			c.in.History.Disturb()
+		if _, lacks := lost[c.core.Read.Name]; lacks {
+			c.core.LoseObjects()
 		}
 	}
 }
@@ -221,17 +200,16 @@ func (s *Store) enlist(ctx context.Context, c *Collection, before int) (bool, er
 		return false, err
 	}
 	defer resume()
-	return s.live.add(c, before), nil
+	added := s.live.add(c, before)
+	if added {
+		s.commits.Join(c.core)
+	}
+	return added, nil
 }
 
-// Losses returns how many times Rebuild has lost objects of the collection, or of its open Replacement, since Open.
-// When the number grows, the writer of the collection must list anew.
-func (c *Collection) Losses() int {
-	l := &c.store.live
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.losses[c.read.Name]
-}
+// Losses returns how many times Rebuild has lost objects of the collection, or of its open Replacement, since it was
+// opened. When the number grows, the writer of the collection must list anew.
+func (c *Collection) Losses() int { return c.core.Losses() }
 
 // ErrOtherCluster says that another open collection of the store is connected to another cluster. A store holds objects
 // of one cluster; open a second store for the other cluster.
@@ -265,7 +243,7 @@ func (c *Collection) ClaimCluster(id string, exchanged bool) error {
 // otherClusterLocked returns the name of a collection that has claimed another cluster than id. The caller holds mu.
 func (l *liveSet) otherClusterLocked(id string) (first string) {
 	for c := range l.all {
-		if name := c.id.String(); c.cluster != "" && c.cluster != id && (first == "" || name < first) {
+		if name := c.core.ID.String(); c.cluster != "" && c.cluster != id && (first == "" || name < first) {
 			first = name
 		}
 	}

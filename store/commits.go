@@ -2,14 +2,9 @@ package store
 
 import (
 	"context"
-	"fmt"
 	"time"
 
-	bolt "go.etcd.io/bbolt"
-
 	"github.com/larder-dev/larder/internal/hook"
-	"github.com/larder-dev/larder/store/internal/changelog"
-	"github.com/larder-dev/larder/store/internal/engine"
 )
 
 // dirtyLimit is the second bound of Collection.Backpressure, in uncommitted bytes of all collections together.
@@ -62,80 +57,6 @@ func (s *Store) Pending() int { return s.commits.Pending() }
 //   - 64 MiB: the wait ends when fewer bytes are dirty. If the last commit has failed, Backpressure returns its error.
 //
 // Once Close has begun Backpressure does not wait, and returns ErrClosed at the second bound.
-func (c *Collection) Backpressure(ctx context.Context) error { return c.backpressure(ctx, true) }
-
-func (c *Collection) backpressure(ctx context.Context, paced bool) error {
-	return c.store.commits.Backpressure(ctx, member{c}, c.store.live.count, paced)
-}
-
-// reportDirty reports uncommitted changes to the commit loop. bytes is the growth of the memtable.
-func (c *Collection) reportDirty(bytes int) { c.store.commits.Add(member{c}, bytes) }
-
-type member struct{ c *Collection }
-
-func (m member) Size() int { return m.c.read.Memtable.Size() }
-
-func (m member) Drop() int { return m.c.read.Memtable.Drop() }
-
-func (m member) Snapshot() engine.CommitSnapshot {
-	snap := m.c.read.Memtable.Snapshot()
-	if snap.Idle && !m.c.cursors.Dirty() {
-		return nil
-	}
-	return &snapshot{c: m.c, MemtableSnapshot: snap}
-}
-
-// snapshot has the changes of one collection that one commit writes.
-type snapshot struct {
-	c *Collection
-	*engine.MemtableSnapshot[engine.Covers]
-	cursors  *changelog.Snapshot // cursors are the positions of the durable handlers in the transaction
-	idledFor int64               // idledFor is stored in Collection.idledFor if the commit succeeds
-}
-
-func (s *snapshot) Prepare() { engine.CompressPayloads(s.c.compressor, s.Writes(false)) }
-
-func (s *snapshot) Write(tx *bolt.Tx) error {
-	w, err := engine.BeginWriter(tx, s.c.target())
-	set, idled := s.c.in.Set.Load(), s.c.idledFor.Load()
-	if s.idledFor = int64(set.Generation()) + 1; err == nil && s.idledFor != idled {
-		err = w.Indexes.Idle(set, idled == 0)
-	}
-	if err == nil {
-		s.cursors, err = w.Commit(s.MemtableSnapshot, s.c.Losses())
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", s.c.id, err)
-	}
-	return nil
-}
-
-func (s *snapshot) Done(err error) (shrunk int, clean bool) {
-	s.c.cursors.Written(s.cursors, err)
-	if err != nil {
-		return 0, false
-	}
-	s.c.idledFor.Store(s.idledFor)
-	if !s.Idle {
-		s.c.recorded.Store(s.Info.Timeline)
-		s.c.read.Memtable.Correct(func(now engine.Covers) engine.Covers {
-			if now.EndedList == s.Info.EndedList { // no other list has ended since the snapshot was taken
-				now.EndedList = nil
-			}
-			return now
-		})
-	}
-	shrunk, clean = s.c.read.Memtable.Committed(s.MemtableSnapshot)
-	return shrunk, clean && !s.c.cursors.Dirty()
-}
-
-func (s *snapshot) Notify(took time.Duration, err error) {
-	if s.c.committed == nil {
-		return
-	}
-	done := Commit{Took: took, Err: err}
-	if err == nil {
-		done.Objects = s.Len()
-	}
-	s.c.committed(done)
+func (c *Collection) Backpressure(ctx context.Context) error {
+	return c.store.commits.Backpressure(ctx, c.core, true)
 }

@@ -113,27 +113,27 @@ func SetDirtyLimit(s *Store, bytes int) { s.commits.Limit = bytes }
 // SetLimits sets how many bytes of changes a list of c holds back until its Commit, and how many bytes one call of
 // Replacement.Commit returns. With small limits a list of few objects behaves like a large list.
 func SetLimits(c *Collection, held, step int) {
-	c.in.Limits.Held, c.in.Limits.Step = held, step
+	c.core.Limits.Held, c.core.Limits.Step = held, step
 }
 
 // CommitLimit returns the number of bytes that one call of Replacement.Commit returns.
-func CommitLimit(c *Collection) int { return c.in.Limits.Step }
+func CommitLimit(c *Collection) int { return c.core.Limits.Step }
 
 // SetTombstoneLimit sets the maximum number of tombstones that c keeps.
-func SetTombstoneLimit(c *Collection, n int) { c.tombstones = n }
+func SetTombstoneLimit(c *Collection, n int) { c.core.Tombstones = n }
 
 // SetSampling sets the size of c's compression dictionaries and of the samples from which they are built.
 func SetSampling(c *Collection, dictionary, sample int) {
-	c.compressor.DictBytes, c.compressor.SampleBytes = dictionary, sample
+	c.core.Compressor.DictBytes, c.core.Compressor.SampleBytes = dictionary, sample
 }
 
 // WaitBuilds starts the build of c's indexes, and returns once no index is being built.
 func WaitBuilds(c *Collection) {
 	c.BuildIndexes()
-	c.workers.Wait()
+	c.core.Workers.Wait()
 }
 
-func IndexReady(c *Collection, index string) bool { return c.in.Set.Load().Ready(index) }
+func IndexReady(c *Collection, index string) bool { return c.core.Set.Load().Ready(index) }
 
 // CheckContent verifies the contents of the file like Store.Check, but not its pages, for speed.
 func CheckContent(ctx context.Context, s *Store) (Report, error) {

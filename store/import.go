@@ -130,7 +130,7 @@ func (i *Import) Abort() error {
 	}
 	i.done = true
 	if i.c != nil {
-		i.store.commits.Drop(member{i.c})
+		i.store.commits.Drop(i.c.core)
 	}
 	if err := errors.Join(i.store.Close(), i.file.Abort()); err != nil {
 		return fmt.Errorf("give up making the store %s: %w", i.file.Path, err)
@@ -226,7 +226,7 @@ func (i *Import) begin(ctx context.Context, id entry.Identity, what ImportCollec
 	}
 	what.Identity = id
 	i.c, i.what, i.last = c, what, ""
-	i.list, err = c.in.Begin(ctx, engine.ReplaceOptions{Attributes: what.Attributes})
+	i.list, err = c.core.Begin(ctx, engine.ReplaceOptions{Attributes: what.Attributes})
 	return err
 }
 
@@ -296,7 +296,7 @@ func (i *Import) end(ctx context.Context, as ImportState) (objects int, err erro
 	if err := i.store.Flush(ctx); err != nil {
 		return 0, err
 	}
-	info, err := i.c.read.Info(ctx)
+	info, err := i.c.core.Info(ctx)
 	return info.Objects, err
 }
 

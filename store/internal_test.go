@@ -81,7 +81,7 @@ func TestOpenWhileRebuilding(t *testing.T) {
 	if enlisted, err := s.enlist(t.Context(), c, before); enlisted || err != nil {
 		t.Errorf("enlisted %t, %v", enlisted, err)
 	}
-	c.workers.Stop()
+	c.core.Workers.Stop()
 
 	resume, err := s.file.PauseExchanges(t.Context()) // pauses exchanges of the file, as a running Rebuild does
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -56,7 +55,7 @@ func OpenContext(ctx context.Context, path string, o Options) (*Store, error) {
 func newStore(path string, o Options) *Store {
 	s := &Store{o: o, limiter: limiter.New(), ending: newEnding(), live: newLiveSet()}
 	s.commits = engine.NewCommitLoop(engine.CommitOptions{
-		Interval: o.commitInterval(), Enough: s.commitBytes, Limit: dirtyLimitOf(o.Hooks),
+		Interval: o.commitInterval(), Bytes: o.CommitBytes, Limit: dirtyLimitOf(o.Hooks), AtOnce: o.atOnce,
 	})
 	of := boltfile.Options{
 		ReadOnly: o.ReadOnly, LockTimeout: o.lockTimeout(), MaxSize: o.MaxSize, PageSize: o.newPageSize(), Logger: o.Logger,
@@ -84,7 +83,9 @@ func commitHook(h *hook.Hooks) func(tx *bolt.Tx) error {
 // writeFailed drops tombstones after ErrNoSpace, to free pages, before boltfile.File admits the next writer.
 func (s *Store) writeFailed(w boltfile.Work, err error) {
 	if errors.Is(err, ErrNoSpace) && !w.Frees {
-		s.trimForSpace()
+		for _, c := range s.live.list() {
+			c.core.TrimForSpace()
+		}
 	}
 }
 
@@ -110,8 +111,7 @@ type ending struct {
 	begin sync.Once
 	begun chan struct{}
 	done  chan struct{}
-	reads atomic.Bool // reads is true once the store is closed, so that reads fail
-	err   error       // err is the result of Close; it is set before done is closed
+	err   error // err is the result of Close; it is set before done is closed
 }
 
 func newEnding() ending { return ending{begun: make(chan struct{}), done: make(chan struct{})} }
@@ -164,7 +164,7 @@ func (s *Store) end() error {
 			flushed = fmt.Errorf("close the store %s: %w", s.file.Path, err)
 		}
 	}
-	s.ending.reads.Store(true)
+	s.commits.EndReads()
 	stuck, err := s.file.Close()
 	if !stuck {
 		s.keys.Wipe() // no transaction that needs the data keys is left
@@ -175,32 +175,12 @@ func (s *Store) end() error {
 	return flushed
 }
 
-func (c *Collection) isClosed() bool { return c.store.ending.reads.Load() }
-
-func (c *Collection) closedErr() error {
-	if c.isClosed() {
-		return fmt.Errorf("%s: %w", c.store.file.Path, ErrClosed)
-	}
-	return nil
-}
-
-// remaining returns the objects in memory, even after Store.Close, and whether they are the whole collection.
-func (c *Collection) remaining() (engine.ResidentReader, bool) {
-	a := c.resident.Load()
-	return c.residents(a), a.IsOpen()
-}
-
 // refuseWrites makes the open collections refuse writes, and their cursors refuse acknowledgements. When it returns,
 // every accepted change is in a memtable or committed.
 func (s *Store) refuseWrites() {
 	s.commits.Close()
 	for _, c := range s.live.list() {
-		c.in.Front.Lock() // in.Front is held while a batch is applied
-		c.endHistory()
-		c.in.Front.Unlock()
-		if c.cursors.Close(); c.cursors.Dirty() {
-			c.reportDirty(0)
-		}
+		c.core.RefuseWrites()
 	}
 }
 
@@ -233,36 +213,14 @@ func (c *Collection) Close() error {
 	}()
 	if err := c.store.file.Await(done); err != nil {
 		c.claimed.GiveUp()
-		return fmt.Errorf("close %s: %w", c.id, err)
+		return fmt.Errorf("close %s: %w", c.core.ID, err)
 	}
 	return lost
 }
 
 func (c *Collection) end() error {
-	c.builder.Report(ErrClosed, true) // Report comes first so that look-ups that wait for an index fail at once
-	c.workers.Stop()
-	c.cursors.Close()
-	err := c.flushAtClose()
+	err := c.core.Close()
 	c.store.live.remove(c)
-	c.released.Store(true)
-	c.store.open.Release(c.read.Name)
+	c.store.open.Release(c.core.Read.Name)
 	return err
-}
-
-// flushAtClose commits the dirty changes, or drops them on an error: the next Collection of that name reads the file.
-func (c *Collection) flushAtClose() error {
-	c.in.Front.Lock()
-	c.closed = true
-	c.endHistory() // the history ends before the flush, which may wait for the disk
-	c.in.Front.Unlock()
-	if _, dirty := c.read.Memtable.Current(); !dirty && !c.cursors.Dirty() {
-		return nil
-	}
-	err := c.store.Flush(context.Background())
-	c.store.commits.Drop(member{c})
-	if err != nil {
-		return fmt.Errorf(
-			"close %s: its latest changes are not in the file, and the next start will ask the server for them: %w", c.id, err)
-	}
-	return nil
 }

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"fmt"
-	"strconv"
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/history"
@@ -11,45 +10,12 @@ import (
 )
 
 // History returns the latest changes of the collection, in memory; nil if CollectionOptions.History is 0.
-func (c *Collection) History() *history.Window { return c.in.History }
-
-// beginHistory begins the history with the latest changes in the file's changelog. Without a changelog the history
-// begins empty, at the stored resourceVersion.
-func (c *Collection) beginHistory(ctx context.Context, bound int) error {
-	if c.in.History == nil {
-		return nil
-	}
-	info, err := c.read.Info(ctx)
-	if err != nil || !info.Complete {
-		return err
-	}
-	if info.MustRelist != "" { // the changelog may lack changes that led to the stored state
-		at, _ := strconv.ParseUint(info.ResourceVersion, 10, 64)
-		c.in.History.Recall(nil, at+1, info.ResourceVersion)
-		return nil
-	}
-	changes, floor, err := c.read.Recall(ctx, bound)
-	if err != nil {
-		return err
-	}
-	if c.in.History.Recall(changes, floor, info.ResourceVersion) {
-		timeline, _ := c.in.History.Timeline()
-		c.recorded.Store(timeline)
-	}
-	return nil
-}
-
-// endHistory ends the history once the collection accepts no writes. The caller holds in.Front.
-func (c *Collection) endHistory() {
-	if c.in.History != nil {
-		c.in.History.End()
-	}
-}
+func (c *Collection) History() *history.Window { return c.core.History }
 
 // historyNow returns the newest Position of the history; the zero Position if the collection has no history.
 func (c *Collection) historyNow() (at history.Position) {
-	if c.in.History != nil {
-		at, _ = c.in.History.Now()
+	if c.core.History != nil {
+		at, _ = c.core.History.Now()
 	}
 	return at
 }
@@ -86,14 +52,14 @@ func (o PageOptions) query() engine.PageQuery { return engine.PageQuery(o) }
 // Page reads a page of entries, committed or not. The caller owns the entries. An entry that cannot be read ends the
 // page: the error is an entry.RecordError, and the page has the entries before it.
 func (c *Collection) Page(ctx context.Context, o PageOptions) (p Page, err error) {
-	found, err := c.read.PageOfEntries(ctx, o.query(), func() { p.At = c.historyNow() })
+	found, err := c.core.Read.PageOfEntries(ctx, o.query(), func() { p.At = c.historyNow() })
 	p.Entries, p.More, p.Last, p.Info = found.Entries, found.More, found.Last, found.Info
 	return p, err
 }
 
 // CountKeys returns how many keys begin with prefix.
 func (c *Collection) CountKeys(ctx context.Context, prefix string) (int, error) {
-	return c.read.CountKeys(ctx, prefix)
+	return c.core.Read.CountKeys(ctx, prefix)
 }
 
 // CountKeys returns how many keys begin with prefix.
@@ -108,7 +74,7 @@ func (s *Store) Opened(id entry.Identity) *Collection {
 		return nil
 	}
 	for _, c := range s.live.list() {
-		if c.id == id {
+		if c.core.ID == id {
 			return c
 		}
 	}

@@ -46,7 +46,7 @@ func (s *Store) Rebuild(ctx context.Context) error {
 	}
 	rebuilt, err := s.rebuild(ctx, before, failure)
 	for _, c := range rebuilt {
-		c.startBuild() // the failure of the store has ended the builds
+		c.core.RestartBuild() // the failure of the store has ended the builds
 	}
 	if err != nil {
 		return fmt.Errorf("rebuild %s: %w", s.file.Path, err)
@@ -83,53 +83,10 @@ func (s *Store) rebuild(ctx context.Context, before int, why error) ([]*Collecti
 	}
 	rebuilt := s.live.list()
 	for _, live := range rebuilt { // other goroutines cannot write until end releases the locks
-		live.recorded.Store(0) // dirty writes may be in the new file's changelog already; they are added a second time
-		if c.Lost[live.read.Name] != nil {
-			err = errors.Join(err, live.recount(context.WithoutCancel(ctx)))
-		}
-		if c.Behind[live.read.Name] {
-			err = errors.Join(err, live.resetCursors(context.WithoutCancel(ctx)))
-		}
-		live.forgetResidents()
+		name := live.core.Read.Name
+		err = errors.Join(err, live.core.Rebuilt(context.WithoutCancel(ctx), c.Lost[name] != nil, c.Behind[name]))
 	}
 	return rebuilt, err
-}
-
-// recount recomputes the memtable's Info from the rebuilt file, which has lost objects, and the writes in the memtable.
-func (c *Collection) recount(ctx context.Context) error {
-	c.in.Front.Lock()
-	defer c.in.Front.Unlock()
-	before, dirty := c.read.Memtable.Current()
-	if !dirty {
-		return nil
-	}
-	return c.read.View(ctx, func(b *bolt.Bucket) error {
-		st, err := engine.GetState(b, c.read.Name)
-		if err != nil {
-			return err
-		}
-		objects, err := c.read.Objects(b)
-		if err != nil {
-			return err
-		}
-		for _, x := range c.read.Memtable.All() {
-			old, err := c.read.Stored(objects, x.Key)
-			if err != nil {
-				return err
-			}
-			engine.CountWrite(&st.Info, x, old.Found)
-		}
-		before.Objects, before.Newest = st.Objects, st.Newest
-		if st.MustRelist != "" {
-			// The rebuild has set MustRelist, or the file had a reason before.
-			before.MustRelist = st.MustRelist
-		}
-		c.read.Memtable.Correct(func(now engine.Covers) engine.Covers {
-			now.Info = before.Info
-			return now
-		})
-		return nil
-	})
 }
 
 // revive adds each open collection and its durable handlers to a rebuilt file, even if the old ones are unreadable.
@@ -140,27 +97,12 @@ func (s *Store) revive(c *copier.Copier) error {
 			return err
 		}
 		err = c.Write(func(tx *bolt.Tx) error {
-			_, err := engine.CollectionBucket(tx, live.read.Name)
-			if errors.Is(err, ErrNoCollection) && c.Lost[live.read.Name] == nil {
-				c.Lost[live.read.Name], c.Behind[live.read.Name] = entry.ErrDamaged, true
+			_, err := engine.CollectionBucket(tx, live.core.Read.Name)
+			if errors.Is(err, ErrNoCollection) && c.Lost[live.core.Read.Name] == nil {
+				c.Lost[live.core.Read.Name], c.Behind[live.core.Read.Name] = entry.ErrDamaged, true
 			}
-			return live.revive(tx, c.Behind[live.read.Name])
+			return live.core.Revive(tx, c.Behind[live.core.Read.Name])
 		})
 	}
 	return err
-}
-
-// revive creates the missing buckets of a collection in a rebuilt file, and writes the positions of its durable
-// handlers. If lost is true, objects or tombstones are missing, and the handlers receive every object again.
-func (c *Collection) revive(tx *bolt.Tx, lost bool) error {
-	if err := c.create(tx); err != nil {
-		return err
-	}
-	return engine.UpdateState(tx, c.read.Name, func(b *bolt.Bucket, st *engine.CollectionState) error {
-		c.claim(st, c.in.Set.Load())
-		if err := engine.CreateBuckets(b, *st); err != nil {
-			return err
-		}
-		return c.cursors.Revive(b, c.read.Name, &st.Log, lost)
-	})
 }

@@ -75,28 +75,13 @@ func (o Options) lockTimeout() time.Duration {
 	return max(o.LockTimeout, 0)
 }
 
-// commitBytesAll is the default of CommitBytes while every open collection has the Residency All.
-const (
-	defaultCommitInterval = time.Second
-	defaultCommitBytes    = 4 << 20
-	commitBytesAll        = 32 << 20
-)
+const defaultCommitInterval = time.Second
 
 func (o Options) commitInterval() time.Duration {
 	if o.CommitInterval <= 0 {
 		return defaultCommitInterval
 	}
 	return o.CommitInterval
-}
-
-func (s *Store) commitBytes() int {
-	switch {
-	case s.o.CommitBytes > 0:
-		return s.o.CommitBytes
-	case s.live.keepAll():
-		return commitBytesAll
-	}
-	return defaultCommitBytes
 }
 
 // CollectionOptions are the options of Store.Collection.
@@ -296,10 +281,8 @@ func isDamaged(err error) bool { return errors.Is(err, entry.ErrDamaged) }
 // suffices because a store is for one cluster (ErrOtherCluster).
 func (s *Store) Limiter() *limiter.Limiter { return s.limiter }
 
-// Work that holds the file's writer lock (boltfile.File.TakeWriter) for a long time, or frees pages.
+// Work that holds the file's writer lock (boltfile.File.TakeWriter) for a long time.
 var (
 	rebuilding = boltfile.Work{What: "a rebuild of the file", Long: true}
 	compacting = boltfile.Work{What: "a compaction of the file", Long: true}
-	forgetting = boltfile.Work{What: "the removal of a durable handler", Frees: true}
-	trimming   = boltfile.Work{What: "the removal of tombstones", Frees: true}
 )

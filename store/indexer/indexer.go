@@ -25,10 +25,7 @@ import (
 // nothing, and the first error is logged. Methods that write use Apply and BeginReplace; they are for programs that
 // write to a store themselves, not for readers of an informer.
 type Indexer struct {
-	b  Backend
-	in *engine.Intake // the collection's intake, for keys and index functions
-	// remaining returns the objects of the collection if all are in memory, also after the store was closed.
-	remaining func() (engine.ResidentReader, bool)
+	c *engine.Collection
 
 	// before is called before each read; nil if there is nothing to call.
 	before atomic.Pointer[func()]
@@ -40,25 +37,9 @@ type Indexer struct {
 
 var _ cache.Indexer = (*Indexer)(nil)
 
-// Backend is the collection of an Indexer. It has a part of the methods of store.Interface.
-type Backend interface {
-	Info(ctx context.Context) (entry.Info, error)
-	Get(ctx context.Context, key string) (runtime.Object, error)
-	List(ctx context.Context) ([]runtime.Object, error)
-	Keys(ctx context.Context) ([]string, error)
-	ByIndex(ctx context.Context, index string, values ...string) ([]runtime.Object, error)
-	IndexKeys(ctx context.Context, index, value string) ([]string, error)
-	IndexValues(ctx context.Context, index string) ([]string, error)
-	Apply(ctx context.Context, b entry.Batch) (entry.Result, error)
-	Indexers() cache.Indexers
-	AddIndexers(ctx context.Context, indexers cache.Indexers, versions map[string]string) error
-}
-
-// New returns the Indexer of a collection with the intake in. remaining returns the objects if all are in memory, also
-// after the store was closed. New is for the packages of the store; other packages call Indexer of the collection.
-func New(b Backend, in *engine.Intake, remaining func() (engine.ResidentReader, bool)) *Indexer {
-	return &Indexer{b: b, in: in, remaining: remaining, failed: make(chan struct{})}
-}
+// New returns the Indexer of a collection. It is for the packages of the store; other packages call Indexer of the
+// collection.
+func New(c *engine.Collection) *Indexer { return &Indexer{c: c, failed: make(chan struct{})} }
 
 // Err returns the first error of a method without an error result, or the reason why a stored object is not in an
 // index; nil if there is none.
@@ -66,7 +47,7 @@ func (i *Indexer) Err() error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.err == nil {
-		return i.in.Set.Load().Err()
+		return i.c.Set.Load().Err()
 	}
 	return i.err
 }
@@ -117,20 +98,20 @@ func (i *Indexer) fail(method string, err error) {
 }
 
 // rest returns the objects in memory if err says that the store is closed and all objects are there. Otherwise it keeps
-// the error of the method for Err and returns false.
-func (i *Indexer) rest(method string, err error) (engine.ResidentReader, bool) {
+// the error of the method for Err and returns nil.
+func (i *Indexer) rest(method string, err error) *engine.ResidentTable {
 	if errors.Is(err, boltfile.ErrClosed) {
-		if rest, ok := i.remaining(); ok {
-			return rest, true
+		if rest := i.c.Remaining(); rest != nil {
+			return rest
 		}
 	}
 	i.fail(method, err)
-	return engine.ResidentReader{}, false
+	return nil
 }
 
 // key returns the object's key, or a cache.KeyError whose text, unlike in client-go, does not contain the object.
 func (i *Indexer) key(obj any) (string, error) {
-	key, err := i.in.KeyOf(obj)
+	key, err := i.c.KeyFunc(obj)
 	if err != nil {
 		return "", cache.KeyError{Obj: fmt.Sprintf("a %T", obj), Err: err}
 	}
@@ -157,7 +138,7 @@ func (i *Indexer) apply(t entry.OpType, obj any) error {
 			batch.ResourceVersion = rv
 		}
 	}
-	res, err := i.b.Apply(context.Background(), batch)
+	res, err := i.c.Apply(context.Background(), batch)
 	if err == nil && len(res.Skipped) > 0 {
 		err = res.Skipped[0].Err
 	}
@@ -167,10 +148,10 @@ func (i *Indexer) apply(t entry.OpType, obj any) error {
 // List implements cache.Store.
 func (i *Indexer) List() []any {
 	i.reads()
-	objs, err := i.b.List(context.Background())
+	objs, err := i.c.List(context.Background())
 	if err != nil {
-		if rest, ok := i.rest("List", err); ok {
-			objs, _ = rest.List(context.Background())
+		if rest := i.rest("List", err); rest != nil {
+			objs = rest.List()
 		}
 	}
 	return anys(objs)
@@ -179,11 +160,11 @@ func (i *Indexer) List() []any {
 // ListKeys implements cache.Store.
 func (i *Indexer) ListKeys() []string {
 	i.reads()
-	keys, err := i.b.Keys(context.Background())
+	keys, err := i.c.Keys(context.Background())
 	if err != nil {
 		keys = []string{}
-		if rest, ok := i.rest("ListKeys", err); ok {
-			keys, _ = rest.Keys(context.Background())
+		if rest := i.rest("ListKeys", err); rest != nil {
+			keys = rest.Keys()
 		}
 	}
 	return keys
@@ -201,7 +182,7 @@ func (i *Indexer) Get(obj any) (item any, exists bool, err error) {
 // GetByKey implements cache.Store.
 func (i *Indexer) GetByKey(key string) (item any, exists bool, err error) {
 	i.reads()
-	obj, err := i.b.Get(context.Background(), key)
+	obj, err := i.c.Get(context.Background(), key)
 	if err != nil || obj == nil {
 		return nil, false, err
 	}
@@ -222,11 +203,11 @@ func (i *Indexer) Replace(list []any, resourceVersion string) error {
 		}
 		items[n] = item
 	}
-	info, err := i.b.Info(ctx)
+	info, err := i.c.Info(ctx)
 	if err != nil {
 		return err
 	}
-	r, err := i.in.Begin(ctx, engine.ReplaceOptions{Rewrite: true, Attributes: info.Attributes})
+	r, err := i.c.Begin(ctx, engine.ReplaceOptions{Rewrite: true, Attributes: info.Attributes})
 	if err != nil {
 		return err
 	}
@@ -250,14 +231,14 @@ func (i *Indexer) Resync() error { return nil }
 
 // Bookmark implements cache.Store.
 func (i *Indexer) Bookmark(rv string) {
-	if _, err := i.b.Apply(context.Background(), entry.Batch{ResourceVersion: rv}); err != nil {
+	if _, err := i.c.Apply(context.Background(), entry.Batch{ResourceVersion: rv}); err != nil {
 		i.fail("Bookmark", err)
 	}
 }
 
 // LastStoreSyncResourceVersion implements cache.Store.
 func (i *Indexer) LastStoreSyncResourceVersion() string {
-	info, err := i.b.Info(context.Background())
+	info, err := i.c.Info(context.Background())
 	if err != nil {
 		i.fail("LastStoreSyncResourceVersion", err)
 	}
@@ -267,7 +248,7 @@ func (i *Indexer) LastStoreSyncResourceVersion() string {
 // Index implements cache.Indexer. obj need not be of the type that is stored: listers pass a bare *metav1.ObjectMeta.
 func (i *Indexer) Index(indexName string, obj any) ([]any, error) {
 	i.reads()
-	fn, err := i.in.IndexFunc(indexName)
+	fn, err := i.c.IndexFunc(indexName)
 	if err != nil {
 		return nil, err
 	}
@@ -275,7 +256,7 @@ func (i *Indexer) Index(indexName string, obj any) ([]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	objs, err := i.b.ByIndex(context.Background(), indexName, values...)
+	objs, err := i.c.ByIndex(context.Background(), indexName, values...)
 	if err != nil {
 		return nil, err
 	}
@@ -285,19 +266,19 @@ func (i *Indexer) Index(indexName string, obj any) ([]any, error) {
 // IndexKeys implements cache.Indexer.
 func (i *Indexer) IndexKeys(indexName, indexedValue string) ([]string, error) {
 	i.reads()
-	return i.b.IndexKeys(context.Background(), indexName, indexedValue)
+	return i.c.IndexKeys(context.Background(), indexName, indexedValue)
 }
 
 // ListIndexFuncValues implements cache.Indexer. Like client-go it returns nothing if the index does not exist.
 func (i *Indexer) ListIndexFuncValues(indexName string) []string {
-	if _, err := i.in.IndexFunc(indexName); err != nil {
+	if _, err := i.c.IndexFunc(indexName); err != nil {
 		return []string{}
 	}
-	values, err := i.b.IndexValues(context.Background(), indexName)
+	values, err := i.c.IndexValues(context.Background(), indexName)
 	if err != nil {
 		values = []string{}
-		if rest, ok := i.rest("ListIndexFuncValues", err); ok {
-			values, _ = rest.IndexValues(context.Background(), indexName)
+		if rest := i.rest("ListIndexFuncValues", err); rest != nil {
+			values = rest.IndexValues(indexName)
 		}
 	}
 	return values
@@ -306,7 +287,7 @@ func (i *Indexer) ListIndexFuncValues(indexName string) []string {
 // ByIndex implements cache.Indexer.
 func (i *Indexer) ByIndex(indexName, indexedValue string) ([]any, error) {
 	i.reads()
-	objs, err := i.b.ByIndex(context.Background(), indexName, indexedValue)
+	objs, err := i.c.ByIndex(context.Background(), indexName, indexedValue)
 	if err != nil {
 		return nil, err
 	}
@@ -314,7 +295,7 @@ func (i *Indexer) ByIndex(indexName, indexedValue string) ([]any, error) {
 }
 
 // GetIndexers implements cache.Indexer. The map is the caller's.
-func (i *Indexer) GetIndexers() cache.Indexers { return i.b.Indexers() }
+func (i *Indexer) GetIndexers() cache.Indexers { return i.c.Indexers() }
 
 // addWait is the timeout of AddIndexers, since the disk may hang.
 const addWait = 2 * time.Minute
@@ -323,7 +304,7 @@ const addWait = 2 * time.Minute
 func (i *Indexer) AddIndexers(newIndexers cache.Indexers) error {
 	ctx, cancel := context.WithTimeout(context.Background(), addWait)
 	defer cancel()
-	return i.b.AddIndexers(ctx, newIndexers, nil)
+	return i.c.AddIndexers(ctx, newIndexers, nil)
 }
 
 func anys(objs []runtime.Object) []any {

@@ -3,29 +3,20 @@ package memory
 import (
 	"context"
 	"fmt"
-	"maps"
 	"math"
-	"slices"
-	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/internal/base"
 	"github.com/larder-dev/larder/store"
 	"github.com/larder-dev/larder/store/indexer"
-	"github.com/larder-dev/larder/store/internal/crypt"
 	"github.com/larder-dev/larder/store/internal/engine"
+	"github.com/larder-dev/larder/store/query"
 )
 
 // Collection is a collection that is kept in memory only. It implements store.Interface; make one with New.
-type Collection struct {
-	in engine.Intake
-	engine.ResidentReader
-	mu   sync.RWMutex // held while Table and info change
-	info entry.Info   // the collection's state; guarded by mu
-}
+type Collection struct{ core *engine.Collection }
 
 var _ store.Interface = (*Collection)(nil)
 
@@ -40,165 +31,87 @@ func New(id entry.Identity, o store.CollectionOptions) (*Collection, error) {
 	if err != nil {
 		return nil, fmt.Errorf("collection of %s: %w", id, err)
 	}
-	m := &Collection{
-		in: engine.Intake{ID: id, KeyFunc: o.KeyFunc, Limits: engine.ReplaceLimits{Held: math.MaxInt, Step: math.MaxInt},
-			Indexing: base.NewMutex()},
-		info: entry.Info{Identity: id, Resource: o.Resource, NextSeq: 1},
-	}
-	if m.in.KeyFunc == nil {
-		m.in.KeyFunc = cache.DeletionHandlingMetaNamespaceKeyFunc
-	}
-	m.in.Set.Store(set)
-	m.in.Back, m.ResidentReader = back{m}, engine.ResidentReader{
-		Table: engine.NewResidentTable(), Set: &m.in.Set, CustomKeys: engine.CustomKeys(o.KeyFunc),
-	}
+	m := &Collection{core: engine.NewCollection(id, engine.Reader{}, o.KeyFunc)}
+	m.core.Resource, m.core.Limits = o.Resource, engine.ReplaceLimits{Held: math.MaxInt, Step: math.MaxInt}
+	m.core.OpenInMemory(set)
 	return m, nil
 }
 
 // Info returns the collection's state; see store.Interface.
-func (m *Collection) Info(ctx context.Context) (entry.Info, error) {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	return m.info.Clone(), ctx.Err()
+func (m *Collection) Info(ctx context.Context) (entry.Info, error) { return m.core.Info(ctx) }
+
+// Get returns the object with this key, or nil if there is none.
+func (m *Collection) Get(ctx context.Context, key string) (runtime.Object, error) {
+	return m.core.Get(ctx, key)
 }
 
-// SetMustRelist sets Info.MustRelist; see store.Interface.
-func (m *Collection) SetMustRelist(ctx context.Context, reason string) error {
-	return m.in.MarkMustRelist(ctx, reason)
+// List returns every object, in key order.
+func (m *Collection) List(ctx context.Context) ([]runtime.Object, error) { return m.core.List(ctx) }
+
+// Keys returns every key, sorted.
+func (m *Collection) Keys(ctx context.Context) ([]string, error) { return m.core.Keys(ctx) }
+
+// Iterate calls fn for each object whose key follows after; see store.Interface.
+func (m *Collection) Iterate(ctx context.Context, after string, fn func(key string, obj runtime.Object) error) error {
+	return m.core.Iterate(ctx, after, fn)
 }
 
-// AddIndexers adds index functions; see store.Interface. Writers wait while it computes them for all objects.
-func (m *Collection) AddIndexers(ctx context.Context, indexers cache.Indexers, versions map[string]string) error {
-	if err := m.in.Indexing.LockContext(ctx); err != nil {
-		return err
-	}
-	defer m.in.Indexing.Unlock()
-	set, err := m.in.Set.Load().With(indexers, versions)
-	if err != nil {
-		return err
-	}
-	added, err := m.in.Set.Load().Only(indexers, versions)
-	if err != nil {
-		return err
-	}
-	defer m.in.Pause()()
-	terms := m.Table.MoreTerms(added.WorkingTerms)
-	m.in.Front.Lock()
-	defer m.in.Front.Unlock()
-	m.Table.AddTerms(added.Names(), terms)
-	m.in.Set.Store(set)
-	return nil
+// Select returns the objects that q selects, in key order; see store.Interface.
+func (m *Collection) Select(ctx context.Context, q query.Query) ([]runtime.Object, error) {
+	return m.core.Select(ctx, q)
 }
 
-// Indexer returns the collection as a cache.Indexer of client-go.
-func (m *Collection) Indexer() *indexer.Indexer {
-	return indexer.New(m, &m.in, func() (engine.ResidentReader, bool) { return m.ResidentReader, true })
+// Each calls fn for each object that q selects, in key order; see store.Interface. All objects are from one snapshot.
+func (m *Collection) Each(ctx context.Context, q query.Query, fn func(key string, obj runtime.Object) error) error {
+	return m.core.Each(ctx, q, fn)
 }
+
+// ByIndex returns the objects that have one of the values in the named index, each once.
+func (m *Collection) ByIndex(ctx context.Context, index string, values ...string) ([]runtime.Object, error) {
+	return m.core.ByIndex(ctx, index, values...)
+}
+
+// IndexKeys returns the keys of the objects that have the value in the named index.
+func (m *Collection) IndexKeys(ctx context.Context, index, value string) ([]string, error) {
+	return m.core.IndexKeys(ctx, index, value)
+}
+
+// IndexValues returns every value in the named index, sorted.
+func (m *Collection) IndexValues(ctx context.Context, index string) ([]string, error) {
+	return m.core.IndexValues(ctx, index)
+}
+
+// Indexers returns the index functions. The map is the caller's.
+func (m *Collection) Indexers() cache.Indexers { return m.core.Indexers() }
 
 // Apply applies the batch; see store.Interface.
 func (m *Collection) Apply(ctx context.Context, b entry.Batch) (entry.Result, error) {
-	return m.in.Apply(ctx, b)
+	return m.core.Apply(ctx, b)
 }
 
 // BeginReplace begins a list; see store.Interface.
 func (m *Collection) BeginReplace(ctx context.Context, o store.ReplaceOptions) (store.Replacement, error) {
-	r, err := m.in.Begin(ctx, engine.ReplaceOptions(o))
+	r, err := m.core.Begin(ctx, engine.ReplaceOptions(o))
 	if err != nil {
 		return nil, err // not r: a nil *Replacement in the interface would not equal nil
 	}
 	return r, nil
 }
 
-// Indexers returns the index functions. The map is the caller's.
-func (m *Collection) Indexers() cache.Indexers { return m.in.Indexers() }
-
-// back implements engine.Back, the storage behind the code that receives batches and lists.
-type back struct{ *Collection }
-
-// Compressor implements engine.Back. It returns nil, since there are no records.
-func (back) Compressor() *crypt.Compressor { return nil }
-
-func (m back) Encoder(set *engine.IndexSet) engine.Encoder {
-	return engine.Encoder{KeyFunc: m.in.KeyFunc, Set: set}
+// SetMustRelist sets Info.MustRelist; see store.Interface.
+func (m *Collection) SetMustRelist(ctx context.Context, reason string) error {
+	return m.core.MarkMustRelist(ctx, reason)
 }
 
-func (m back) Backpressure(ctx context.Context, _ bool) error { return ctx.Err() }
-
-func (m back) CheckOpen() error { return nil }
-
-func (m back) BeforeBatch(
-	ctx context.Context, writes []*engine.Write,
-) (map[string]*engine.Pending, entry.Info, error) {
-	keys := make(map[string]*engine.Pending, len(writes))
-	for _, x := range writes {
-		keys[x.Key] = &engine.Pending{}
-		if s := m.Table.State(x.Key); s != nil {
-			keys[x.Key] = &engine.Pending{Found: true, UID: s.UID, RV: s.RV, Obj: s.Obj}
-		}
-	}
-	info, err := m.Info(ctx)
-	return keys, info, err
+// Refs returns the identities of the objects whose keys follow after; see store.Interface.
+func (m *Collection) Refs(ctx context.Context, after string, limit int) ([]entry.ObjectRef, error) {
+	return m.core.Refs(ctx, after, limit)
 }
 
-func (m back) Put(last []*engine.Write, info entry.Info, _ *engine.EndedList, also func()) {
-	also()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, x := range last {
-		if !x.Del {
-			info.NextSeq++
-		}
-	}
-	m.Table.Apply(last)
-	m.info = info
+// AddIndexers adds index functions; see store.Interface. Writers wait while it computes them for all objects.
+func (m *Collection) AddIndexers(ctx context.Context, indexers cache.Indexers, versions map[string]string) error {
+	return m.core.AddIndexers(ctx, indexers, versions)
 }
 
-func (m back) Look(ctx context.Context, fn func(h engine.Held) error) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	return fn(held{m.Collection})
-}
-
-func (m back) Losses() int { return 0 }
-
-func (m back) ListEnded() {}
-
-// held implements engine.Held for a Collection whose lock is held.
-type held struct{ m *Collection }
-
-func (h held) Info() (entry.Info, error) { return h.m.info, nil }
-
-func (h held) Has(key string) bool { return h.m.Table.State(key) != nil }
-
-func (h held) Get(key string) (engine.HeldObject, error) {
-	if s := h.m.Table.State(key); s != nil {
-		return object{s}, nil
-	}
-	return nil, nil
-}
-
-func (h held) After(key string, fn func(key string, size int) bool) error {
-	h.m.Table.Each(key, func(key string, _ *engine.ResidentObject) bool { return fn(key, len(key)) })
-	return nil
-}
-
-type object struct{ *engine.ResidentObject }
-
-func (o object) Version() (uid, rv string) { return o.UID, o.RV }
-
-func (o object) Object() (runtime.Object, error) { return o.Obj, nil }
-
-// SameBody compares the decoded objects.
-func (o object) SameBody(x *engine.Write) (bool, error) {
-	return engine.SemanticallyEqual(o.Obj, x.Obj), nil
-}
-
-func (o object) SameTerms(_ *engine.IndexSet, x *engine.Write) (bool, error) {
-	return maps.EqualFunc(o.Terms, x.Terms, slices.Equal), nil
-}
-
-// InForm implements engine.HeldObject. It returns true, since there are no records that could have another form.
-func (o object) InForm(*engine.Write) bool { return true }
+// Indexer returns the collection as a cache.Indexer of client-go.
+func (m *Collection) Indexer() *indexer.Indexer { return indexer.New(m.core) }

@@ -52,8 +52,8 @@ var informerMutants = []mutant{
 	{
 		name:   "store/closed-store-is-read",
 		breaks: "GetByKey of a store that was closed first fails.",
-		file:   "store/residency.go",
-		old:    `a.IsOpen() && !c.isClosed()`,
+		file:   "store/internal/engine/reads.go",
+		old:    `a.IsOpen() && !c.Commits.Ended()`,
 		new:    `a.IsOpen()`,
 		test:   "TestReadsOfAClosedStore",
 		dir:    "informer",

@@ -216,8 +216,8 @@ var serveMutants = []mutant{
 	{
 		name:   "serve/closed-goes-silent",
 		breaks: "A watch ends with 410 when its collection is closed.",
-		file:   "store/open.go",
-		old: `	c.endHistory() // the history ends before the flush, which may wait for the disk
+		file:   "store/internal/engine/collection.go",
+		old: `	c.endHistory() // The history ends before the flush, which may wait for the disk.
 `,
 		new:  "",
 		test: "TestWatchOfAClosedCollectionEnds",

@@ -30,39 +30,37 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/commit-rv-first",
 		breaks: "Objects and the resourceVersion that covers them commit in one transaction, not the latter before.",
-		file:   "store/commits.go",
-		old: `func (s *snapshot) Prepare() { engine.CompressPayloads(s.c.compressor, s.Writes(false)) }
+		file:   "store/internal/engine/commit_loop.go",
+		dir:    "store",
+		old: `		snap.prepare()
 `,
-		new: `func (s *snapshot) Prepare() {
-	engine.CompressPayloads(s.c.compressor, s.Writes(false))
-	_ = s.c.store.file.Update(context.Background(), trimming, func(tx *bolt.Tx) error {
-		return engine.UpdateState(tx, s.c.read.Name, func(_ *bolt.Bucket, st *engine.CollectionState) error {
-			st.Follow(s.Info.Info)
-			return nil
+		new: `		snap.prepare()
+		_ = l.File.Update(context.Background(), trimming, func(tx *bolt.Tx) error {
+			return UpdateState(tx, snap.c.Read.Name, func(_ *bolt.Bucket, st *CollectionState) error {
+				st.Follow(snap.Info.Info)
+				return nil
+			})
 		})
-	})
-}
 `,
 		test: "TestEveryTransactionLeavesAState",
 	},
 	{
 		name:   "store/commit-objects-first",
 		breaks: "Objects and the resourceVersion that covers them commit in one transaction, not the former before.",
-		file:   "store/commits.go",
-		old: `func (s *snapshot) Prepare() { engine.CompressPayloads(s.c.compressor, s.Writes(false)) }
+		file:   "store/internal/engine/commit_loop.go",
+		dir:    "store",
+		old: `		snap.prepare()
 `,
-		new: `func (s *snapshot) Prepare() {
-	engine.CompressPayloads(s.c.compressor, s.Writes(false))
-	only := *s.Snapshot
-	only.Idle = true
-	_ = s.c.store.file.Update(context.Background(), trimming, func(tx *bolt.Tx) error {
-		w, err := engine.BeginWriter(tx, s.c.target())
-		if err == nil {
-			_, err = w.Commit(&only, s.c.Losses())
-		}
-		return err
-	})
-}
+		new: `		snap.prepare()
+		only := *snap.MemtableSnapshot
+		only.Idle = true
+		_ = l.File.Update(context.Background(), trimming, func(tx *bolt.Tx) error {
+			w, err := BeginWriter(tx, snap.c.target())
+			if err == nil {
+				_, err = w.Commit(&only, snap.c.Losses())
+			}
+			return err
+		})
 `,
 		test: "TestEveryTransactionLeavesAState",
 	},
@@ -82,7 +80,8 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/failed-commit-forgotten",
 		breaks: "Changes that a failed commit could not write stay uncommitted.",
-		file:   "store/commits.go",
+		file:   "store/internal/engine/commit.go",
+		dir:    "store",
 		old: `	if err != nil {
 		return 0, false
 	}
@@ -216,13 +215,14 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/collection-close-commits-nothing",
 		breaks: "A collection opened after Close continues from its uncommitted changes.",
-		file:   "store/open.go",
-		old: `	if _, dirty := c.read.Memtable.Current(); !dirty && !c.cursors.Dirty() {
+		file:   "store/internal/engine/collection.go",
+		dir:    "store",
+		old: `	if _, dirty := c.Read.Memtable.Current(); !dirty && !c.cursors.Dirty() {
 		return nil
 	}
-	err := c.store.Flush(context.Background())
+	err := c.Commits.Flush(context.Background())
 `,
-		new: `	if _, dirty := c.read.Memtable.Current(); !dirty && !c.cursors.Dirty() {
+		new: `	if _, dirty := c.Read.Memtable.Current(); !dirty && !c.cursors.Dirty() {
 		return nil
 	}
 	var err error
@@ -266,7 +266,7 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/left-out-for-ever",
 		breaks: "An object that was stored or deleted is not left out any more.",
-		file:   "store/internal/engine/intake.go",
+		file:   "store/internal/engine/leftout.go",
 		dir:    "store",
 		old: `	for _, x := range last {
 		removeLeftOut(i, x.Key)
@@ -279,7 +279,7 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/left-out-overflow-unknown",
 		breaks: "That more objects were left out than are named is recorded.",
-		file:   "store/internal/engine/intake.go",
+		file:   "store/internal/engine/leftout.go",
 		dir:    "store",
 		old: `		i.LeftOutMore = true
 	case found:
@@ -307,7 +307,7 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/left-out-looks-rewound",
 		breaks: "The newest objects do not include an object whose newer state was refused.",
-		file:   "store/internal/engine/intake.go",
+		file:   "store/internal/engine/leftout.go",
 		dir:    "store",
 		old:    "slices.DeleteFunc(slices.Clone(i.Newest), func(r entry.ObjectRef) bool { return r.Key == l.Key })",
 		new:    "slices.Clone(i.Newest)",
@@ -333,12 +333,10 @@ var storeCommitMutants = []mutant{
 		name:   "store/quiet-not-bounded",
 		breaks: "At twice the bound all collections wait.",
 		file:   "store/internal/engine/commit_loop.go",
-		old: `	return bytes >= 2*bound || bytes >= bound && m.Size() >= max(1, bound/live)
-`,
-		new: `	return bytes >= bound && m.Size() >= max(1, bound/live)
-`,
-		test: "TestUncommittedBytesAreBounded",
-		dir:  "store",
+		old:    `	return l.bytes >= 2*bound || l.bytes >= bound`,
+		new:    `	return l.bytes >= bound`,
+		test:   "TestUncommittedBytesAreBounded",
+		dir:    "store",
 	},
 	{
 		name:   "store/contradiction-not-stored",

@@ -124,7 +124,8 @@ var storeDiskMutants = []mutant{
 	{
 		name:   "store/place-ahead-of-the-file",
 		breaks: "A commit that fails does not count a place as written.",
-		file:   "store/commits.go",
+		file:   "store/internal/engine/commit.go",
+		dir:    "store",
 		old: `	s.c.cursors.Written(s.cursors, err)
 `,
 		new: `	s.c.cursors.Written(s.cursors, nil)
@@ -134,10 +135,11 @@ var storeDiskMutants = []mutant{
 	{
 		name:   "store/place-lost-at-close",
 		breaks: "Acknowledgements before Close are in the file after it.",
-		file:   "store/open.go",
-		old: `	if _, dirty := c.read.Memtable.Current(); !dirty && !c.cursors.Dirty() {
+		file:   "store/internal/engine/collection.go",
+		dir:    "store",
+		old: `	if _, dirty := c.Read.Memtable.Current(); !dirty && !c.cursors.Dirty() {
 `,
-		new: `	if _, dirty := c.read.Memtable.Current(); !dirty {
+		new: `	if _, dirty := c.Read.Memtable.Current(); !dirty {
 `,
 		test: "TestPositionIsInTheNextCommit",
 	},

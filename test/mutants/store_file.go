@@ -194,10 +194,9 @@ var storeFileMutants = []mutant{
 	{
 		name:   "store/rebuild-silent-loss",
 		breaks: "A collection that a rebuild could not copy whole must be listed.",
-		file:   "store/collections.go",
-		old: `	for name := range lost {
-		l.losses[name]++
-	}
+		file:   "store/internal/engine/rebuild.go",
+		dir:    "store",
+		old: `	c.losses.Add(1)
 `,
 		new:  ``,
 		test: "TestRebuildOfDamagedRecords",

@@ -94,9 +94,10 @@ var storeHistoryMutants = []mutant{
 	{
 		name:   "store/replay-continues",
 		breaks: "A watch does not resume over changes that were written twice after an unknown outcome.",
-		file:   "store/rebuild.go",
-		old:    "		live.recorded.Store(0)",
-		new:    "		_ = live.recorded.Load()",
+		file:   "store/internal/engine/rebuild.go",
+		dir:    "store",
+		old:    "	c.recorded.Store(0)",
+		new:    "	_ = c.recorded.Load()",
 		test:   "TestHistoryOutlivesRestarts",
 	},
 	{
@@ -129,7 +130,8 @@ var storeHistoryMutants = []mutant{
 	{
 		name:   "store/every-commit-breaks",
 		breaks: "Changes that arrive during a list's commit follow it, also for watches after a restart.",
-		file:   "store/commits.go",
+		file:   "store/internal/engine/commit.go",
+		dir:    "store",
 		old:    "		s.c.recorded.Store(s.Info.Timeline)\n",
 		new:    "",
 		test:   "TestBusyHistoryOutlivesRestarts",

@@ -16,7 +16,8 @@ var storeIndexMutants = []mutant{
 	{
 		name:   "store/look-up-before-the-build",
 		breaks: "A look-up waits until the index has been built: before that the answer would be short.",
-		file:   "store/index.go",
+		file:   "store/internal/engine/indexes.go",
+		dir:    "store",
 		old: `		if set.Ready(name) {
 `,
 		new: `		if set != nil {
@@ -28,12 +29,12 @@ var storeIndexMutants = []mutant{
 		breaks: "A look-up says why an index is not built, and does not wait for the next attempt.",
 		file:   "store/internal/engine/index_builder.go",
 		old: `	b.mu.Unlock()
-	b.Wake()
+	b.wake()
 }
 `,
 		new: `	b.failure = nil
 	b.mu.Unlock()
-	b.Wake()
+	b.wake()
 }
 `,
 		test: "TestLookUpWhileTheBuildFails",
@@ -43,15 +44,16 @@ var storeIndexMutants = []mutant{
 		name:   "store/writers-beside-an-added-index",
 		breaks: "Writers wait while an index is added: objects that are written beside would be missing in it.",
 		file:   "store/internal/engine/apply.go",
-		old:    `for in.Front.Lock(); in.paused != nil; in.Front.Lock() {`,
-		new:    `for in.Front.Lock(); false; in.Front.Lock() {`,
+		old:    `for c.front.Lock(); c.paused != nil; c.front.Lock() {`,
+		new:    `for c.front.Lock(); false; c.front.Lock() {`,
 		test:   "TestWritersWaitForAnAddedIndex",
 		dir:    "store",
 	},
 	{
 		name:   "store/half-built-index-added",
 		breaks: "An index that could not be built to its end is not added.",
-		file:   "store/index.go",
+		file:   "store/internal/engine/indexes.go",
+		dir:    "store",
 		old: `			defer c.mu.Unlock()
 			c.dropIndexesLocked(added.Names())
 `,

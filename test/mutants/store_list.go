@@ -111,9 +111,9 @@ var storeListMutants = []mutant{
 		breaks: "A list into a collection that a rebuild has lost something of ends with ErrReplaceLost.",
 		file:   "store/internal/engine/replace.go",
 		dir:    "store",
-		old: `	case r.losses != r.in.Back.Losses():
+		old: `	case r.losses != r.c.Losses():
 `,
-		new: `	case r.losses > r.in.Back.Losses():
+		new: `	case r.losses > r.c.Losses():
 `,
 		test: "TestRebuildEndsLists",
 	},
@@ -122,7 +122,7 @@ var storeListMutants = []mutant{
 		breaks: "While a list is taken in, other writes are refused.",
 		file:   "store/internal/engine/apply.go",
 		dir:    "store",
-		old: `	if in.replacing != nil {
+		old: `	if c.replacing != nil {
 		return nil, ErrReplacing
 	}
 `,
@@ -148,7 +148,7 @@ var storeListMutants = []mutant{
 		breaks: "A relist that is too large for memory is shown before it has ended.",
 		file:   "store/internal/engine/replace_page.go",
 		dir:    "store",
-		old: `	if r.showing || r.bytes <= r.in.Limits.Held {
+		old: `	if r.showing || r.bytes <= r.c.Limits.Held {
 `,
 		new: `	if r.showing || r.bytes >= 0 {
 `,
@@ -159,12 +159,12 @@ var storeListMutants = []mutant{
 		breaks: "The changes of a list are delivered with deletes first.",
 		file:   "store/internal/engine/replace_end.go",
 		dir:    "store",
-		old: `	for ; n < len(r.end.deletes) && size <= r.in.Limits.Step; n++ {
+		old: `	for ; n < len(r.end.deletes) && size <= r.c.Limits.Step; n++ {
 		size += r.deletes[r.end.deletes[n]]
 	}
 	deletes = r.end.deletes[:n]
 	for n = 0; len(deletes) == len(r.end.deletes) && n`,
-		new: `	for ; len(r.end.puts) == 0 && n < len(r.end.deletes) && size <= r.in.Limits.Step; n++ {
+		new: `	for ; len(r.end.puts) == 0 && n < len(r.end.deletes) && size <= r.c.Limits.Step; n++ {
 		size += r.deletes[r.end.deletes[n]]
 	}
 	deletes = r.end.deletes[:n]
@@ -226,7 +226,7 @@ var storeListMutants = []mutant{
 	{
 		name:   "store/list-loses-more-left-out",
 		breaks: "A list by identities does not reset the mark of further left-out objects.",
-		file:   "store/internal/engine/intake.go",
+		file:   "store/internal/engine/leftout.go",
 		dir:    "store",
 		old: `	before, more := info.LeftOut, info.LeftOutMore && !rewrites
 `,
@@ -237,7 +237,7 @@ var storeListMutants = []mutant{
 	{
 		name:   "store/list-forgets-left-out",
 		breaks: "A left-out object stays recorded if a list finds it unchanged.",
-		file:   "store/internal/engine/intake.go",
+		file:   "store/internal/engine/leftout.go",
 		dir:    "store",
 		old: `			} else if found && ref == l.ObjectRef {
 				leaveOut(info, l)
@@ -254,7 +254,7 @@ var storeListMutants = []mutant{
 		breaks: "Undelivered objects of an interrupted cold start are in the changes of the next list.",
 		file:   "store/internal/engine/replace.go",
 		dir:    "store",
-		old: `		in.unreported[key] = struct{}{}
+		old: `		c.unreported[key] = struct{}{}
 `,
 		new: `		_ = key
 `,
@@ -357,12 +357,12 @@ var storeListMutants = []mutant{
 	{
 		name:   "store/identity-of-the-shared-object",
 		breaks: "The UID of a stored object comes from its record, not from the object that handlers share.",
-		file:   "store/write.go",
+		file:   "store/internal/engine/storage.go",
 		dir:    "informer",
 		old: `			p.Found, p.UID, p.RV, p.Obj = true, s.UID, s.RV, s.Obj
 `,
 		new: `			p.Found, p.RV, p.Obj = true, s.RV, s.Obj
-			p.UID, _ = engine.IdentityOf(s.Obj)
+			p.UID, _ = IdentityOf(s.Obj)
 `,
 		test: "TestUpdateOfAMutatedObject",
 	},
@@ -390,7 +390,7 @@ var storeListMutants = []mutant{
 	{
 		name:   "store/index-version-without-types",
 		breaks: "An index is rebuilt for other Go types.",
-		file:   "store/index.go",
+		file:   "store/internal/engine/indexes.go",
 		dir:    "informer",
 		old:    `version + " of " + c.Fingerprint()`,
 		new:    `version`,

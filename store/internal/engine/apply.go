@@ -21,25 +21,28 @@ import (
 // Like client-go, it applies ops in order and regardless of resourceVersions. Several ops of one key yield a Change
 // each, but only one record. A delete of a missing key yields a Change without Old. If an op is skipped, the stored
 // object under its key stays: a stale object does less harm than one that seems to be deleted.
-func (in *Intake) Apply(ctx context.Context, b entry.Batch) (entry.Result, error) {
-	res, err := in.apply(ctx, b)
+func (c *Collection) Apply(ctx context.Context, b entry.Batch) (entry.Result, error) {
+	res, err := c.apply(ctx, b)
 	if err != nil {
-		return res, fmt.Errorf("apply %d changes to %s: %w", len(b.Ops), in.ID, err)
+		return res, fmt.Errorf("apply %d changes to %s: %w", len(b.Ops), c.ID, err)
 	}
-	return res, nil
+	if c.Commits != nil && c.Commits.AtOnce {
+		err = c.Commits.Flush(ctx)
+	}
+	return res, err
 }
 
-func (in *Intake) apply(ctx context.Context, b entry.Batch) (entry.Result, error) {
-	if err := in.Back.Backpressure(ctx, !b.Unpaced); err != nil {
+func (c *Collection) apply(ctx context.Context, b entry.Batch) (entry.Result, error) {
+	if err := c.Commits.Backpressure(ctx, c, !b.Unpaced); err != nil {
 		return entry.Result{}, err
 	}
 	for {
-		set := in.Set.Load()
-		e := in.Back.Encoder(set).encode(b.Ops)
-		changes, err := in.applyEncoded(ctx, set, e, b)
+		set := c.Set.Load()
+		e := c.encoder(set).encode(b.Ops)
+		changes, err := c.applyEncoded(ctx, set, e, b)
 		switch {
 		case err == nil:
-			in.reported.Store(true)
+			c.reported.Store(true)
 			return entry.Result{Changes: changes, Skipped: e.skipped}, nil
 		case !errors.Is(err, errIndexesChanged):
 			return entry.Result{}, err
@@ -50,27 +53,27 @@ func (in *Intake) apply(ctx context.Context, b entry.Batch) (entry.Result, error
 // applyEncoded applies a batch atomically: readers see all of it when applyEncoded returns. It reads old states that
 // are not in memory from the file. It does not wait for a commit. It fails with errIndexesChanged if set is out of
 // date.
-func (in *Intake) applyEncoded(
+func (c *Collection) applyEncoded(
 	ctx context.Context, set *IndexSet, e encoded, b entry.Batch,
 ) (changes []entry.Change, err error) {
-	unlock, err := in.lockFront(ctx, set)
+	unlock, err := c.lockFront(ctx, set)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	if in.replacing != nil {
+	if c.replacing != nil {
 		return nil, ErrReplacing
 	}
-	keys, info, err := in.Back.BeforeBatch(ctx, e.writes)
+	keys, info, err := c.beforeBatch(ctx, e.writes)
 	if err != nil {
 		return nil, err
 	}
 	changes = make([]entry.Change, 0, len(e.writes))
 	var events []*history.Event
-	in.number(e.writes)
+	c.number(e.writes)
 	for _, x := range e.writes {
-		if p := keys[x.Key]; in.History != nil && (!x.Del || p.Entry != nil) {
-			events = append(events, p.event(x, in.Codec))
+		if p := keys[x.Key]; c.History != nil && (!x.Del || p.Entry != nil) {
+			events = append(events, p.event(x, c.Read.Codec))
 		}
 		changes = append(changes, keys[x.Key].change(x))
 	}
@@ -79,27 +82,27 @@ func (in *Intake) applyEncoded(
 		if keys[x.Key].last == x {
 			last = append(last, x)
 			CountWrite(&info, x, keys[x.Key].Found)
-			in.noteTyped(&info, x)
-			delete(in.unreported, x.Key)
+			c.noteTyped(&info, x)
+			delete(c.unreported, x.Key)
 			set.Stored(x.Key)
 		}
 	}
 	clearUnproven(&info, changes, e.writes, b)
 	noteBatch(&info, last, e)
 	advance(&info, b)
-	in.Back.Put(last, info, nil, func() {
-		if in.History != nil {
-			in.History.Put(events, info.ResourceVersion)
+	c.put(last, info, nil, func() {
+		if c.History != nil {
+			c.History.Put(events, info.ResourceVersion)
 		}
 	})
 	return changes, nil
 }
 
 // number sets Write.Order, the position of each write among all writes of the collection. The caller holds Front.
-func (in *Intake) number(writes []*Write) {
+func (c *Collection) number(writes []*Write) {
 	for _, x := range writes {
-		in.writes++
-		x.Order = in.writes
+		c.writes++
+		x.Order = c.writes
 	}
 }
 
@@ -108,42 +111,42 @@ var errIndexesChanged = errors.New("the indexes have changed")
 
 // lockFront locks Front for writes whose index terms were computed with set. It waits for the end of a Pause. It fails
 // if ctx ends, if the collection accepts no writes, or with errIndexesChanged if index functions were added since.
-func (in *Intake) lockFront(ctx context.Context, set *IndexSet) (unlock func(), err error) {
-	for in.Front.Lock(); in.paused != nil; in.Front.Lock() {
-		paused := in.paused
-		in.Front.Unlock()
+func (c *Collection) lockFront(ctx context.Context, set *IndexSet) (unlock func(), err error) {
+	for c.front.Lock(); c.paused != nil; c.front.Lock() {
+		paused := c.paused
+		c.front.Unlock()
 		select {
 		case <-paused:
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
 	}
-	switch err = cmp.Or(ctx.Err(), in.Back.CheckOpen()); {
+	switch err = cmp.Or(ctx.Err(), c.checkOpen()); {
 	case err != nil:
-	case set.Generation() != in.Set.Load().Generation():
+	case set.Generation() != c.Set.Load().Generation():
 		err = errIndexesChanged
 	default:
-		return in.Front.Unlock, nil
+		return c.front.Unlock, nil
 	}
-	in.Front.Unlock()
+	c.front.Unlock()
 	return nil, err
 }
 
 // putList applies the writes of a list. If finish is not nil, it edits the Info that is stored with the writes. putList
 // waits for backpressure, but not for a commit.
-func (in *Intake) putList(
+func (c *Collection) putList(
 	ctx context.Context, r *Replacement, set *IndexSet, last []*Write,
 	finish func(*entry.Info) (*EndedList, error),
 ) error {
-	if err := in.Back.Backpressure(ctx, false); err != nil {
+	if err := c.Commits.Backpressure(ctx, c, false); err != nil {
 		return err
 	}
-	unlock, err := in.lockFront(ctx, set)
+	unlock, err := c.lockFront(ctx, set)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	found, info, err := in.beforeWrites(ctx, last)
+	found, info, err := c.beforeWrites(ctx, last)
 	if err != nil {
 		return err
 	}
@@ -153,7 +156,7 @@ func (in *Intake) putList(
 	}
 	for _, x := range last {
 		CountWrite(&info, x, found[x.Key])
-		in.noteTyped(&info, x)
+		c.noteTyped(&info, x)
 	}
 	var ended *EndedList
 	if finish != nil {
@@ -161,31 +164,31 @@ func (in *Intake) putList(
 			return err
 		}
 	}
-	in.reported.Store(true)
+	c.reported.Store(true)
 	for _, x := range last {
-		delete(in.unreported, x.Key)
+		delete(c.unreported, x.Key)
 		set.Stored(x.Key)
 	}
-	in.number(last)
+	c.number(last)
 	r.changed = r.changed || slices.ContainsFunc(last, func(x *Write) bool { return !x.SameObject })
-	in.Back.Put(last, info, ended, func() {
+	c.put(last, info, ended, func() {
 		switch {
-		case in.History == nil:
+		case c.History == nil:
 		case ended != nil:
-			in.History.Restart(info.ResourceVersion, r.changed)
+			c.History.Restart(info.ResourceVersion, r.changed)
 		default:
-			in.History.Disturb()
+			c.History.Disturb()
 		}
 	})
 	return nil
 }
 
 // beforeWrites returns from one snapshot the keys of the writes that have an object, and the collection's Info.
-func (in *Intake) beforeWrites(
+func (c *Collection) beforeWrites(
 	ctx context.Context, writes []*Write,
 ) (found map[string]bool, info entry.Info, err error) {
 	found = make(map[string]bool, len(writes))
-	err = in.Back.Look(ctx, func(h Held) (err error) {
+	err = c.look(ctx, func(h held) (err error) {
 		info, err = h.Info()
 		for _, x := range writes {
 			found[x.Key] = h.Has(x.Key)
@@ -291,15 +294,15 @@ func CountWrite(i *entry.Info, x *Write, found bool) {
 
 // noteTyped sets Attributes.Schema to the codec's fingerprint if the payload of x depends on its Go type, and
 // Attributes.Schema still means that all payloads are as the server sent them.
-func (in *Intake) noteTyped(i *entry.Info, x *Write) {
-	if x.Typed && !x.Del && in.Codec != nil && i.Attributes.Schema == codec.SentFingerprint(in.Codec) {
-		i.Attributes.Schema = in.Codec.Fingerprint()
+func (c *Collection) noteTyped(i *entry.Info, x *Write) {
+	if x.Typed && !x.Del && c.Read.Codec != nil && i.Attributes.Schema == codec.SentFingerprint(c.Read.Codec) {
+		i.Attributes.Schema = c.Read.Codec.Fingerprint()
 	}
 }
 
 // isTyped reports whether schema, from Attributes, means that payloads depend on the Go type.
-func (in *Intake) isTyped(schema string) bool {
-	return schema != "" && in.Codec != nil && schema != codec.SentFingerprint(in.Codec)
+func (c *Collection) isTyped(schema string) bool {
+	return schema != "" && c.Read.Codec != nil && schema != codec.SentFingerprint(c.Read.Codec)
 }
 
 // advance sets the resourceVersion and the last contact of a batch, if the batch has them. For a resourceVersion that

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -11,38 +12,25 @@ import (
 	"github.com/larder-dev/larder/store/internal/boltfile"
 )
 
-// CommitMember is a collection whose changes a CommitLoop commits. Its methods do not block.
-type CommitMember interface {
-	// Snapshot returns the collection's uncommitted changes, or nil.
-	Snapshot() CommitSnapshot
-	// Drop drops the collection's uncommitted changes, and returns their size in bytes.
-	Drop() int
-	// Size returns the size of the collection's uncommitted changes in bytes.
-	Size() int
-}
-
-// CommitSnapshot is one collection's changes in one commit. The CommitLoop calls the methods once, in this order.
-type CommitSnapshot interface {
-	// Prepare does the work of the commit that needs no transaction, such as compression.
-	Prepare()
-	Write(tx *bolt.Tx) error
-	// Done handles the result of the transaction, before the next transaction begins. If err is nil, it removes the
-	// committed changes from the memtable. It returns the number of bytes removed, and whether no uncommitted change is
-	// left.
-	Done(err error) (shrunk int, clean bool)
-	// Notify notifies the collection's user of the commit, and of its duration.
-	Notify(took time.Duration, err error)
-}
-
-// CommitOptions are the options of a Loop.
+// CommitOptions are the options of a CommitLoop.
 type CommitOptions struct {
 	Interval time.Duration // Interval is the maximum time from a change to its commit.
-	Enough   func() int    // Enough returns the uncommitted bytes at which a commit is due; called under a lock.
-	Limit    int           // Limit is the maximum number of uncommitted bytes, at which writers wait.
+	// Bytes is the number of uncommitted bytes at which a commit is due at once. 0 means 32 MiB while each open collection
+	// keeps all objects in memory, and otherwise 4 MiB.
+	Bytes  int
+	Limit  int  // Limit is the maximum number of uncommitted bytes, at which writers wait.
+	AtOnce bool // AtOnce makes Collection.Apply commit before it returns, in tests.
 }
 
+// The default values of CommitOptions.Bytes.
+const (
+	defaultCommitBytes = 4 << 20
+	commitBytesAll     = 32 << 20
+)
+
 // CommitLoop commits the changes of a store's collections to the file. Its goroutine runs only while a collection is
-// dirty, that is, has uncommitted changes. Make it with NewCommitLoop, and set File before use.
+// dirty, that is, has uncommitted changes. Make it with NewCommitLoop, and set File before use. A collection in memory has
+// a nil CommitLoop, with which CheckOpen, Ended and Backpressure never refuse a write.
 type CommitLoop struct {
 	CommitOptions
 	File *boltfile.File
@@ -50,23 +38,41 @@ type CommitLoop struct {
 	// flushing is a semaphore of one. Flush holds it, and so does any operation that must not run during a Flush.
 	flushing chan struct{}
 
+	closed chan struct{} // closed is closed by Close, which refuses writes.
+	ended  atomic.Bool   // ended is true once the store is closed, so that reads fail.
+
 	mu       sync.Mutex
-	dirty    map[CommitMember]struct{} // dirty has the collections with uncommitted changes; guarded by mu.
-	bytes    int                       // bytes is the size of all uncommitted changes; guarded by mu.
-	since    time.Time                 // since is the time of the first change after the last snapshot; guarded by mu.
-	dueSince time.Time                 // dueSince is when bytes reached due(), or zero; guarded by mu.
-	running  bool                      // running is true while the commit goroutine runs; guarded by mu.
-	full     chan struct{}             // full has a token once there may be enough uncommitted bytes for a commit at once.
-	err      error                     // err is the error of the last commit, or nil; guarded by mu.
-	closed   bool                      // closed is true after Close, which refuses writes; guarded by mu.
-	progress chan struct{}             // progress is closed and replaced after each attempt to commit; guarded by mu.
+	open     int                      // open is the number of open collections; guarded by mu.
+	partial  int                      // partial is the number of open collections without KeepsAll; guarded by mu.
+	dirty    map[*Collection]struct{} // dirty has the collections with uncommitted changes; guarded by mu.
+	bytes    int                      // bytes is the size of all uncommitted changes; guarded by mu.
+	since    time.Time                // since is the time of the first change after the last snapshot; guarded by mu.
+	dueSince time.Time                // dueSince is when bytes reached dueLocked(), or zero; guarded by mu.
+	running  bool                     // running is true while the commit goroutine runs; guarded by mu.
+	full     chan struct{}            // full has a token once there may be enough uncommitted bytes for a commit at once.
+	err      error                    // err is the error of the last commit, or nil; guarded by mu.
+	progress chan struct{}            // progress is closed and replaced after each attempt to commit; guarded by mu.
 }
 
-// NewCommitLoop returns a Loop without dirty collections.
+// NewCommitLoop returns a CommitLoop without collections.
 func NewCommitLoop(o CommitOptions) *CommitLoop {
 	return &CommitLoop{
-		CommitOptions: o, flushing: make(chan struct{}, 1), dirty: map[CommitMember]struct{}{},
-		full: make(chan struct{}, 1), progress: make(chan struct{}),
+		CommitOptions: o, flushing: make(chan struct{}, 1), closed: make(chan struct{}),
+		dirty: map[*Collection]struct{}{}, full: make(chan struct{}, 1), progress: make(chan struct{}),
+	}
+}
+
+// Join adds an open collection, which shares the limits of uncommitted bytes until Leave.
+func (l *CommitLoop) Join(c *Collection) { l.count(c, 1) }
+
+// Leave removes a collection that Join has added.
+func (l *CommitLoop) Leave(c *Collection) { l.count(c, -1) }
+
+func (l *CommitLoop) count(c *Collection, n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open += n; !c.KeepsAll {
+		l.partial += n
 	}
 }
 
@@ -78,23 +84,24 @@ const (
 	commitRetryMax = 10 * time.Second
 )
 
-// Add marks m as dirty. grown is the number of bytes by which its memtable has grown.
-func (l *CommitLoop) Add(m CommitMember, grown int) {
+// Add marks c as dirty. grown is the number of bytes by which its memtable has grown.
+func (l *CommitLoop) Add(c *Collection, grown int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.dirty) == 0 {
 		l.since = time.Now()
 	}
-	l.dirty[m] = struct{}{}
+	l.dirty[c] = struct{}{}
 	l.bytes += grown
-	l.noteDueLocked(l.due(), false)
-	if l.bytes >= l.due() {
+	due := l.dueLocked()
+	l.noteDueLocked(due, false)
+	if l.bytes >= due {
 		select {
 		case l.full <- struct{}{}:
 		default:
 		}
 	}
-	if !l.running && !l.closed { // After CommitLoop.Close, the caller, Store.Close, does the last commit.
+	if !l.running && !l.isClosed() { // After CommitLoop.Close, the caller, Store.Close, does the last commit.
 		l.running = true
 		l.File.Go("commit the dirty changes", l.loop)
 	}
@@ -146,15 +153,24 @@ func (l *CommitLoop) next(ctx context.Context, retryAt time.Time) (at time.Time,
 		return at, nil, nil, false
 	case l.err != nil:
 		return retryAt, nil, l.progress, true
-	case l.bytes >= l.due():
+	case l.bytes >= l.dueLocked():
 		return time.Now(), l.full, l.progress, true
 	}
 	l.drainFullLocked() // The channel full may still have a token from before the last commit.
 	return l.since.Add(l.Interval), l.full, l.progress, true
 }
 
-// due returns the number of uncommitted bytes at which a commit is due at once: Enough, but at most Limit.
-func (l *CommitLoop) due() int { return min(l.Enough(), l.Limit) }
+// dueLocked returns the number of uncommitted bytes at which a commit is due at once: Bytes, but at most Limit.
+func (l *CommitLoop) dueLocked() int {
+	due := l.Bytes
+	if due <= 0 {
+		due = defaultCommitBytes
+		if l.open > 0 && l.partial == 0 {
+			due = commitBytesAll
+		}
+	}
+	return min(due, l.Limit)
+}
 
 // noteDueLocked updates dueSince after bytes has changed. committed is true after a successful commit.
 func (l *CommitLoop) noteDueLocked(due int, committed bool) {
@@ -190,7 +206,7 @@ func (l *CommitLoop) Flush(ctx context.Context) error {
 	}
 	begun := time.Now()
 	for _, snap := range snaps {
-		snap.Prepare()
+		snap.prepare()
 	}
 	release, err := l.File.TakeWriter(ctx, committing)
 	if err != nil {
@@ -204,7 +220,7 @@ func (l *CommitLoop) Flush(ctx context.Context) error {
 		release() // The next writer writes the cursors, which note has updated.
 		l.log(before, err)
 		for _, snap := range snaps {
-			snap.Notify(time.Since(begun), err)
+			snap.notify(time.Since(begun), err)
 		}
 		unlock()
 		done <- err
@@ -231,26 +247,26 @@ func (l *CommitLoop) LockFlush(ctx context.Context) (release func(), err error) 
 }
 
 // snapshots returns a snapshot of each dirty collection, and removes collections without changes from dirty.
-func (l *CommitLoop) snapshots() map[CommitMember]CommitSnapshot {
+func (l *CommitLoop) snapshots() map[*Collection]*commit {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.drainFullLocked()
 	l.since = time.Now()
-	snaps := make(map[CommitMember]CommitSnapshot, len(l.dirty))
-	for m := range l.dirty {
-		if snap := m.Snapshot(); snap != nil {
-			snaps[m] = snap
+	snaps := make(map[*Collection]*commit, len(l.dirty))
+	for c := range l.dirty {
+		if snap := c.beginCommit(); snap != nil {
+			snaps[c] = snap
 		} else {
-			delete(l.dirty, m)
+			delete(l.dirty, c)
 		}
 	}
 	return snaps
 }
 
-func (l *CommitLoop) write(snaps map[CommitMember]CommitSnapshot) error {
+func (l *CommitLoop) write(snaps map[*Collection]*commit) error {
 	return l.File.UpdateHeld(context.Background(), committing, func(tx *bolt.Tx) error {
 		for _, snap := range snaps {
-			if err := snap.Write(tx); err != nil {
+			if err := snap.write(tx); err != nil {
 				return err
 			}
 		}
@@ -268,31 +284,31 @@ func (l *CommitLoop) log(before, err error) {
 	}
 }
 
-// note processes the result of a commit with CommitSnapshot.Done, and wakes all goroutines that wait for a commit. It
+// note processes the result of a commit with commit.done, and wakes all goroutines that wait for a commit. It
 // returns the error of the previous commit. The caller has the writer lock.
-func (l *CommitLoop) note(snaps map[CommitMember]CommitSnapshot, err error) (before error) {
+func (l *CommitLoop) note(snaps map[*Collection]*commit, err error) (before error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for m, snap := range snaps {
-		shrunk, clean := snap.Done(err)
+	for c, snap := range snaps {
+		shrunk, clean := snap.done(err)
 		l.bytes -= shrunk
 		if clean {
-			delete(l.dirty, m)
+			delete(l.dirty, c)
 		}
 	}
 	before, l.err = l.err, err
-	l.noteDueLocked(l.due(), err == nil)
+	l.noteDueLocked(l.dueLocked(), err == nil)
 	l.madeProgressLocked()
 	return before
 }
 
-// Drop drops the uncommitted changes of the collection m.
-func (l *CommitLoop) Drop(m CommitMember) {
+// Drop drops the uncommitted changes of c.
+func (l *CommitLoop) Drop(c *Collection) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.bytes -= m.Drop()
-	l.noteDueLocked(l.due(), false)
-	if delete(l.dirty, m); len(l.dirty) == 0 {
+	l.bytes -= c.Read.Memtable.Drop()
+	l.noteDueLocked(l.dueLocked(), false)
+	if delete(l.dirty, c); len(l.dirty) == 0 {
 		l.err = nil
 	}
 	l.madeProgressLocked()
@@ -310,23 +326,36 @@ func (l *CommitLoop) madeProgressLocked() {
 	l.progress = make(chan struct{})
 }
 
-// Close makes CheckOpen and blocked calls of Backpressure fail.
+// Close makes CheckOpen and blocked calls of Backpressure fail. Call it once.
 func (l *CommitLoop) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.closed = true
+	close(l.closed)
 	l.madeProgressLocked()
+}
+
+func (l *CommitLoop) isClosed() bool {
+	select {
+	case <-l.closed:
+		return true
+	default:
+		return false
+	}
 }
 
 // CheckOpen returns an error once the store is being closed.
 func (l *CommitLoop) CheckOpen() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
+	if l != nil && l.isClosed() {
 		return l.closedError()
 	}
 	return nil
 }
+
+// EndReads makes the reads of all collections fail.
+func (l *CommitLoop) EndReads() { l.ended.Store(true) }
+
+// Ended reports whether EndReads was called.
+func (l *CommitLoop) Ended() bool { return l != nil && l.ended.Load() }
 
 func (l *CommitLoop) closedError() error {
 	return fmt.Errorf("%s: %w", l.File.Path, boltfile.ErrClosed)
@@ -364,18 +393,20 @@ func (l *CommitLoop) Pending() int {
 // commitPatience is how long paced writers, which are faster than the disk, wait for a due commit.
 const commitPatience = 5 * time.Second
 
-// Backpressure waits while too many bytes are uncommitted; see store.Collection.Backpressure. live returns the number
-// of collections that share the limit, of which m is one. If paced is false, Backpressure does not wait for a due
-// commit, but only at the limit.
-func (l *CommitLoop) Backpressure(ctx context.Context, m CommitMember, live func() int, paced bool) error {
+// Backpressure waits while too many bytes are uncommitted; see store.Collection.Backpressure. If paced is false, it
+// does not wait for a due commit, but only at the limit.
+func (l *CommitLoop) Backpressure(ctx context.Context, c *Collection, paced bool) error {
+	if l == nil {
+		return ctx.Err()
+	}
 	for {
-		live, due := max(1, live()), l.due()
 		l.mu.Lock()
-		full, pace := fills(m, l.bytes, l.Limit, live), time.Duration(0)
-		if paced && !l.closed && l.err == nil && fills(m, l.bytes, 2*due, live) {
+		full, pace := l.fillsLocked(c, l.Limit), time.Duration(0)
+		closed := l.isClosed()
+		if paced && !closed && l.err == nil && l.fillsLocked(c, 2*l.dueLocked()) {
 			pace = time.Until(l.dueSince.Add(commitPatience))
 		}
-		closed, err, progress := l.closed, l.err, l.progress
+		err, progress := l.err, l.progress
 		l.mu.Unlock()
 		switch {
 		case !full && pace <= 0:
@@ -391,10 +422,10 @@ func (l *CommitLoop) Backpressure(ctx context.Context, m CommitMember, live func
 	}
 }
 
-// fills reports whether m must wait at this bound for the uncommitted bytes of all live collections. m waits at the
-// bound if it has at least its equal share, and always at twice the bound.
-func fills(m CommitMember, bytes, bound, live int) bool {
-	return bytes >= 2*bound || bytes >= bound && m.Size() >= max(1, bound/live)
+// fillsLocked reports whether c must wait at this bound for the uncommitted bytes of all open collections. It waits at
+// the bound if it has at least its equal share, and always at twice the bound.
+func (l *CommitLoop) fillsLocked(c *Collection, bound int) bool {
+	return l.bytes >= 2*bound || l.bytes >= bound && c.Read.Memtable.Size() >= max(1, bound/max(1, l.open))
 }
 
 // waitProgress waits until progress is closed, and for atMost unless full is true. If ctx ends, it returns the cause.

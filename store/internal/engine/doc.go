@@ -1,12 +1,13 @@
 // Package engine holds the collections of one file: it applies batches and lists, keeps uncommitted writes in a
 // memtable and commits them, reads the file and the memtable as one state, and maintains the secondary indexes. Package
-// store is its only user.
+// store and the packages below it are its only users. Begin to read at [Collection].
 //
 // # Writes
 //
-// An [Intake] receives batches (Apply) and lists (Begin). It computes the keys, payloads and index terms of the
-// objects, compares them with the stored objects, and puts the writes into its [Back], which is a file with a memtable,
-// or only memory. One list may be open at a time; meanwhile, Apply fails with ErrReplacing.
+// A [Collection] receives batches (Apply) and lists (Begin). It computes the keys, payloads and index terms of the
+// objects, compares them with the stored objects, and puts the writes into its memtable and its resident table. A
+// collection in memory has only the resident table. One list may be open at a time; meanwhile, Apply fails with
+// ErrReplacing.
 //
 // A [Memtable] holds the uncommitted writes of a collection in key order. A [CommitLoop] commits the memtables of all
 // collections in one transaction, after an interval or once they have a certain size, and makes writers wait that are
@@ -32,12 +33,13 @@
 // with the records, in the same transaction. An [IndexView] answers look-ups from the entries and the memtable. In a
 // sealed collection, values are stored as tokens; see [Sealing].
 //
-// [BuildIndexes] makes the entries of indexes that are not ready, one page of records in a transaction. At the start of
-// a process an [IndexBuilder] does so, and look-ups in these indexes wait for it. An index that a process has not used
-// is marked ([IndexEntries.Idle]), and dropped if the next process does not use it either.
+// The entries of indexes that are not ready are made one page of records in a transaction: in the background at the
+// start of a process (BuildIndexes), where look-ups in these indexes wait for it, and in AddIndexers. An index that a
+// process has not used is marked ([IndexEntries.Idle]), and dropped if the next process does not use it either.
 //
 // # User code
 //
 // Key, index and codec functions are called under no lock and in no transaction. If one of them fails or panics, that
-// is an error. Only the CommitLoop and the IndexBuilder start goroutines.
+// is an error. Goroutines commit, build indexes, and load objects into memory; Collection.Close and the close of the
+// file wait for them.
 package engine

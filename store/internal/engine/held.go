@@ -13,23 +13,22 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/base"
-	"github.com/larder-dev/larder/store/internal/crypt"
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// Held is a snapshot of a collection. It is valid until the function that received it returns.
-type Held interface {
+// held is a snapshot of a collection. It is valid until the function that received it returns.
+type held interface {
 	// Info returns the Info. Its slices are shared and must not be modified.
 	Info() (entry.Info, error)
 	Has(key string) bool
 	// Get returns the object with the key, or nil. The object is valid until the next call of Get.
-	Get(key string) (HeldObject, error)
+	Get(key string) (heldObject, error)
 	// After calls fn with the keys after key, in order, and their objects' approximate sizes, until fn returns false.
 	After(key string, fn func(key string, size int) bool) error
 }
 
-// HeldObject is an object in a collection.
-type HeldObject interface {
+// heldObject is an object in a collection.
+type heldObject interface {
 	Version() (uid, rv string)
 	// Object returns the decoded object, or nil for an undecodable one.
 	Object() (runtime.Object, error)
@@ -42,44 +41,37 @@ type HeldObject interface {
 	InForm(x *Write) bool
 }
 
-// HeldFile implements Held for a collection in a file: one transaction, combined with the memtable.
-type HeldFile struct {
-	Read            *Reader
-	Bucket, Objects *bolt.Bucket
-	Over            *Captured
-	Compressor      *crypt.Compressor
-	// Object returns the object of a stored record, from memory if it is there.
-	Object func(key string, s StoredRecord) (runtime.Object, error)
-
-	last storedObject // last is the result of the last Get.
+// heldFile implements held for a collection in a file: one transaction, combined with the memtable.
+type heldFile struct {
+	c               *Collection
+	bucket, objects *bolt.Bucket
+	over            *Captured
+	last            storedObject // last is the result of the last Get.
 }
 
-// Info implements Held.
-func (h *HeldFile) Info() (entry.Info, error) {
-	if h.Over.Dirty {
-		return h.Over.Info.Info, nil
+func (h *heldFile) Info() (entry.Info, error) {
+	if h.over.Dirty {
+		return h.over.Info.Info, nil
 	}
-	st, err := GetState(h.Bucket, h.Read.Name)
+	st, err := GetState(h.bucket, h.c.Read.Name)
 	return st.Info, err
 }
 
-// Has implements Held.
-func (h *HeldFile) Has(key string) bool {
-	if x := h.Over.Get(key); x != nil {
+func (h *heldFile) Has(key string) bool {
+	if x := h.over.Get(key); x != nil {
 		return !x.Del
 	}
-	return h.Objects.Get([]byte(key)) != nil
+	return h.objects.Get([]byte(key)) != nil
 }
 
-// Get implements Held.
-func (h *HeldFile) Get(key string) (HeldObject, error) {
-	if x := h.Over.Get(key); x != nil {
+func (h *heldFile) Get(key string) (heldObject, error) {
+	if x := h.over.Get(key); x != nil {
 		if x.Del {
 			return nil, nil
 		}
 		return pendingObject{x}, nil
 	}
-	s, err := h.Read.Stored(h.Objects, key)
+	s, err := h.c.Read.Stored(h.objects, key)
 	if err != nil || !s.Found {
 		return nil, err
 	}
@@ -87,9 +79,8 @@ func (h *HeldFile) Get(key string) (HeldObject, error) {
 	return &h.last, nil
 }
 
-// After implements Held.
-func (h *HeldFile) After(key string, fn func(key string, size int) bool) error {
-	s := ScanMerged(h.Objects, h.Over, key)
+func (h *heldFile) After(key string, fn func(key string, size int) bool) error {
+	s := ScanMerged(h.objects, h.over, key)
 	for key, data, x, ok := s.Next(); ok; key, data, x, ok = s.Next() {
 		size := len(key) + len(data)
 		if x != nil {
@@ -119,20 +110,22 @@ func (o pendingObject) SameTerms(set *IndexSet, x *Write) (bool, error) {
 func (o pendingObject) InForm(*Write) bool { return true } // The next commit writes a new record.
 
 type storedObject struct {
-	in  *HeldFile
+	in  *heldFile
 	key string
 	StoredRecord
 }
 
 func (o *storedObject) Version() (uid, rv string) { return o.UID, o.RV }
 
-func (o *storedObject) Object() (runtime.Object, error) { return o.in.Object(o.key, o.StoredRecord) }
+func (o *storedObject) Object() (runtime.Object, error) {
+	return o.in.c.storedObject(o.key, o.StoredRecord)
+}
 
 func (o *storedObject) SameBody(x *Write) (bool, error) {
-	if o.Encoding != cmp.Or(x.Encoding, o.in.Read.Codec.Name()) {
+	if o.Encoding != cmp.Or(x.Encoding, o.in.c.Read.Codec.Name()) {
 		return false, nil
 	}
-	b, err := o.in.Read.Coder.OpenPlain(o.Objects, o.key, o.Header, o.Payload)
+	b, err := o.in.c.Read.Coder.OpenPlain(o.Objects, o.key, o.Header, o.Payload)
 	switch {
 	case errors.Is(err, entry.ErrDamaged):
 		return false, err
@@ -143,12 +136,12 @@ func (o *storedObject) SameBody(x *Write) (bool, error) {
 }
 
 func (o *storedObject) SameTerms(set *IndexSet, x *Write) (bool, error) {
-	terms, err := o.in.Read.Coder.Terms(o.key, o.Header)
+	terms, err := o.in.c.Read.Coder.Terms(o.key, o.Header)
 	return err == nil && set.SameTerms(terms, x.Terms), err
 }
 
 func (o *storedObject) InForm(x *Write) bool {
-	return o.in.Compressor.Keeps(o.Header, x.Payload) && o.in.Read.Coder.Keeps(o.Header)
+	return o.in.c.Compressor.Keeps(o.Header, x.Payload) && o.in.c.Read.Coder.Keeps(o.Header)
 }
 
 // OldRecord is a copy of the file's record under a key, before a write of the key replaces it.

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -9,7 +10,7 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/larder-dev/larder/internal/base"
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/boltfile"
 )
 
@@ -19,42 +20,27 @@ const (
 	retryMax = time.Minute
 )
 
-// IndexedRecords is the collection whose indexes are built. Its methods are not called in a transaction or under a
-// lock.
-type IndexedRecords interface {
-	Set() *IndexSet
-	// Page returns a page of the records after the key after, in key order, and whether more may follow.
-	Page(ctx context.Context, after string) (records []IndexedRecord, more bool, err error)
-	// Update replaces, in one transaction, the terms of the records in the named indexes with their Renewed terms, and
-	// updates the index entries. It skips records that were written since Page: their writer has stored their terms.
-	Update(ctx context.Context, names []string, records []IndexedRecord) error
-	// SetReady marks the named indexes as ready, first in the file and then for look-ups.
-	SetReady(ctx context.Context, names []string) error
-	// Final reports whether another attempt after err would be useless.
-	Final(err error) bool
-}
-
 // IndexedRecord is a stored record in the state in which a build of indexes has read it.
 type IndexedRecord struct {
 	Key     string
-	Seq     uint64 // Update skips a record that has another sequence number by now.
+	Seq     uint64 // A build skips a record that has another sequence number by now.
 	Object  runtime.Object
 	Terms   map[string][]string // Terms are the terms in the record's header, in plain text.
-	Lacks   bool                // LacksTerms is true if an index lacks an entry for one of Terms.
+	Lacks   bool                // Lacks is true if an index lacks an entry for one of Terms.
 	Renewed map[string][]string // Renewed are the terms in the indexes that are being built.
 }
 
-// IndexBuilder is the state of the pass that builds the indexes that are not ready at the start of a process. Look-ups
+// indexBuilder is the state of the pass that builds the indexes that are not ready at the start of a process. Look-ups
 // in these indexes wait for the pass. The zero value is ready to use.
-type IndexBuilder struct {
+type indexBuilder struct {
 	mu      sync.Mutex
-	running bool          // running is true while a goroutine is in Run; guarded by mu.
+	running bool          // running is true while a goroutine is in runBuild; guarded by mu.
 	failure error         // failure is the error of the last attempt to build; guarded by mu.
-	changed chan struct{} // Wake closes changed; nil without a waiting look-up; guarded by mu.
+	changed chan struct{} // wake closes changed; nil without a waiting look-up; guarded by mu.
 }
 
-// Begin returns true if no goroutine runs Run. The caller must then start one.
-func (b *IndexBuilder) Begin() bool {
+// begin returns true if no goroutine is in runBuild. The caller must then start one.
+func (b *indexBuilder) begin() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.running {
@@ -64,23 +50,23 @@ func (b *IndexBuilder) Begin() bool {
 	return true
 }
 
-// Report sets the result of Err and whether a goroutine runs Run, and wakes waiting look-ups.
-func (b *IndexBuilder) Report(err error, running bool) {
+// report sets the result of err and whether a goroutine is in runBuild, and wakes waiting look-ups.
+func (b *indexBuilder) report(err error, running bool) {
 	b.mu.Lock()
 	b.failure, b.running = err, running
 	b.mu.Unlock()
-	b.Wake()
+	b.wake()
 }
 
-// Err returns the error of the last attempt, until the next attempt begins.
-func (b *IndexBuilder) Err() error {
+// err returns the error of the last attempt, until the next attempt begins.
+func (b *indexBuilder) err() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.failure
 }
 
-// Wake makes waiting look-ups recheck whether their index is ready. Call it after a replacement of the IndexSet.
-func (b *IndexBuilder) Wake() {
+// wake makes waiting look-ups recheck whether their index is ready. Call it after a replacement of the IndexSet.
+func (b *indexBuilder) wake() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.changed != nil {
@@ -89,8 +75,9 @@ func (b *IndexBuilder) Wake() {
 	}
 }
 
-// Changed returns a channel that the next Wake closes. A look-up calls it before it checks whether its index is ready.
-func (b *IndexBuilder) Changed() <-chan struct{} {
+// nextChange returns a channel that the next wake closes. A look-up calls it before it checks whether its index is
+// ready.
+func (b *indexBuilder) nextChange() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.changed == nil {
@@ -99,51 +86,60 @@ func (b *IndexBuilder) Changed() <-chan struct{} {
 	return b.changed
 }
 
-// Run builds the indexes that are not ready in one pass. It retries until an attempt succeeds or fails with a final
-// error, or ctx ends. If Begin returns true, call Run in a new goroutine. Run locks building during each attempt.
-func (b *IndexBuilder) Run(ctx context.Context, r IndexedRecords, building base.Mutex, log logr.Logger) {
+// runBuild builds the indexes that are not ready in one pass. It retries until an attempt succeeds or fails with a
+// final error, or ctx ends. If builder.begin returns true, call it in a new goroutine. It locks indexing during each
+// attempt.
+func (c *Collection) runBuild(ctx context.Context) {
 	for retry := retryMin; ; retry = min(2*retry, retryMax) {
-		names, err := attempt(ctx, r, building, log)
+		names, err := c.attemptBuild(ctx)
 		switch {
 		case err == nil:
-			b.Report(nil, false)
+			c.builder.report(nil, false)
 			return
 		case ctx.Err() != nil:
-			b.Report(boltfile.ErrClosed, false)
+			c.builder.report(boltfile.ErrClosed, false)
 			return
-		case r.Final(err):
-			log.Error(err, "Indexes are not built; look-ups in them fail", "indexes", names)
-			b.Report(err, false)
+		case isFinal(err):
+			c.buildLogger().Error(err, "Indexes are not built; look-ups in them fail", "indexes", names)
+			c.builder.report(err, false)
 			return
 		}
-		log.Error(err, "Building indexes failed, will try again", "indexes", names, "after", retry)
-		b.Report(err, true)
+		c.buildLogger().Error(err, "Building indexes failed, will try again", "indexes", names, "after", retry)
+		c.builder.report(err, true)
 		select {
 		case <-time.After(retry):
 		case <-ctx.Done():
 		}
-		b.Report(nil, true)
+		c.builder.report(nil, true)
 	}
 }
 
-func attempt(
-	ctx context.Context, r IndexedRecords, building base.Mutex, log logr.Logger,
-) (names []string, err error) {
-	if err := building.LockContext(ctx); err != nil {
+// isFinal reports whether a retry of a failed build is useless: only a rebuild of the file or another process can help.
+func isFinal(err error) bool {
+	return errors.Is(err, entry.ErrDamaged) || errors.Is(err, boltfile.ErrOutcomeUnknown) ||
+		errors.Is(err, ErrNoCollection) || errors.Is(err, boltfile.ErrClosed)
+}
+
+func (c *Collection) buildLogger() logr.Logger {
+	return c.Read.File.Logger().WithValues("collection", c.ID.String())
+}
+
+func (c *Collection) attemptBuild(ctx context.Context) (names []string, err error) {
+	if err := c.indexing.LockContext(ctx); err != nil {
 		return nil, err
 	}
-	defer building.Unlock()
-	if names = r.Set().Unready(); len(names) == 0 {
+	defer c.indexing.Unlock()
+	if names = c.Set.Load().Unready(); len(names) == 0 {
 		return nil, ctx.Err()
 	}
-	return names, BuildIndexes(ctx, r, names, log)
+	return names, c.buildNow(ctx, names)
 }
 
-// BuildIndexes computes the terms of every record in the named indexes, page by page, and then marks the indexes as
-// ready.
-func BuildIndexes(ctx context.Context, r IndexedRecords, names []string, log logr.Logger) error {
+// buildNow computes the terms of every record in the named indexes, page by page, and then marks the indexes as ready.
+// The caller holds indexing, and no other lock.
+func (c *Collection) buildNow(ctx context.Context, names []string) error {
 	for after, more := "", true; more; {
-		records, m, err := r.Page(ctx, after)
+		records, m, err := c.Read.IndexPage(ctx, after)
 		if err != nil {
 			return err
 		}
@@ -151,14 +147,14 @@ func BuildIndexes(ctx context.Context, r IndexedRecords, names []string, log log
 			break
 		}
 		after = records[len(records)-1].Key
-		if records = outdated(r.Set(), names, records, log); len(records) == 0 {
+		if records = outdated(c.Set.Load(), names, records, c.buildLogger()); len(records) == 0 {
 			continue
 		}
-		if err := r.Update(ctx, names, records); err != nil {
+		if err := c.reindex(ctx, names, records); err != nil {
 			return err
 		}
 	}
-	return r.SetReady(ctx, names)
+	return c.setReady(ctx, names)
 }
 
 // outdated computes the terms of the records in the named indexes. It returns the records whose stored terms or index
@@ -174,4 +170,37 @@ func outdated(set *IndexSet, names []string, records []IndexedRecord, log logr.L
 		}
 	}
 	return old
+}
+
+// reindex replaces, in one transaction, the terms of the records in the named indexes with their Renewed terms, and
+// updates the index entries. It skips records that were written since IndexPage: their writer has stored their terms.
+func (c *Collection) reindex(ctx context.Context, names []string, records []IndexedRecord) error {
+	if err := c.lockWrites(ctx); err != nil {
+		return err
+	}
+	defer c.mu.Unlock()
+	return c.writeLocked(ctx, func(w *Writer) error {
+		for _, record := range records {
+			if err := w.Reindex(record, names); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// setReady marks the named indexes as ready, first in the file and then for look-ups.
+func (c *Collection) setReady(ctx context.Context, names []string) error {
+	if err := c.lockWrites(ctx); err != nil {
+		return err
+	}
+	defer c.mu.Unlock()
+	err := c.writeLocked(ctx, func(w *Writer) error {
+		w.Indexes.Ready(names)
+		return nil
+	})
+	if err == nil {
+		c.putSet(c.Set.Load().WithReady(names...))
+	}
+	return err
 }

@@ -11,6 +11,12 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
+// ReplaceLimits bound the memory and the transactions of a relist, in encoded bytes.
+type ReplaceLimits struct {
+	Held int // Held is the size of the differences that a list holds before it applies them page by page.
+	Step int // Step is the size of the old and new objects that one call of Replacement.Commit applies.
+}
+
 // ReplaceOptions are the options of a list. Package store exports and documents them.
 type ReplaceOptions struct {
 	Rewrite    bool
@@ -36,10 +42,10 @@ var (
 // Every key up to last is decided: it is in puts or deletes, or the collection has the listed state. A list that is not
 // in key order only costs deletes that are added and removed again.
 type Replacement struct {
-	in   *Intake
+	c    *Collection
 	o    ReplaceOptions
 	done bool
-	// losses is Back.Losses at the start of the list. If it grows, objects that pages found unchanged may be lost.
+	// losses is Collection.Losses at the start of the list. If it grows, objects that pages found unchanged may be lost.
 	losses int
 	// showing is true if differences are put into the collection immediately.
 	showing bool
@@ -86,56 +92,56 @@ type gathered struct {
 // durable handlers. So the changes of the list include all listed objects, and stored objects that the list lacks are
 // removed silently. Objects that this process stored have been reported: a second attempt of a cold start is a diff
 // against the first one.
-func (in *Intake) Begin(ctx context.Context, o ReplaceOptions) (*Replacement, error) {
+func (c *Collection) Begin(ctx context.Context, o ReplaceOptions) (*Replacement, error) {
 	r := &Replacement{
-		in: in, o: o, losses: in.Back.Losses(),
+		c: c, o: o, losses: c.Losses(),
 		puts: map[string]*listed{}, deletes: map[string]int{}, unreadable: map[string]bool{}, events: map[string]watched{},
 	}
-	err := in.setReplacing(r)
+	err := c.setReplacing(r)
 	if err == nil {
-		if r.showing, err = in.beginList(ctx); err != nil {
-			in.endReplacing()
+		if r.showing, err = c.beginList(ctx); err != nil {
+			c.endReplacing()
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("take in a list of %s: %w", in.ID, err)
+		return nil, fmt.Errorf("take in a list of %s: %w", c.ID, err)
 	}
 	return r, nil
 }
 
 // beginList returns true if the list must show its differences immediately: the collection is incomplete, and this
 // process has reported no changes of it.
-func (in *Intake) beginList(ctx context.Context) (showing bool, err error) {
-	info, err := in.Back.Info(ctx)
-	if err != nil || info.Complete || in.reported.Load() {
+func (c *Collection) beginList(ctx context.Context) (showing bool, err error) {
+	info, err := c.Info(ctx)
+	if err != nil || info.Complete || c.reported.Load() {
 		return false, err
 	}
-	keys, err := in.Back.Keys(ctx)
-	in.unreported = make(map[string]struct{}, len(keys))
+	keys, err := c.Keys(ctx)
+	c.unreported = make(map[string]struct{}, len(keys))
 	for _, key := range keys {
-		in.unreported[key] = struct{}{}
+		c.unreported[key] = struct{}{}
 	}
 	return true, err
 }
 
 // setReplacing makes r the open replacement. Other methods that write fail with ErrReplacing until endReplacing.
-func (in *Intake) setReplacing(r *Replacement) error {
-	in.Front.Lock()
-	defer in.Front.Unlock()
-	if err := in.Back.CheckOpen(); err != nil {
+func (c *Collection) setReplacing(r *Replacement) error {
+	c.front.Lock()
+	defer c.front.Unlock()
+	if err := c.checkOpen(); err != nil {
 		return err
 	}
-	if in.replacing != nil {
+	if c.replacing != nil {
 		return ErrReplacing
 	}
-	in.replacing = r
+	c.replacing = r
 	return nil
 }
 
-func (in *Intake) endReplacing() {
-	in.Front.Lock()
-	defer in.Front.Unlock()
-	in.replacing = nil
+func (c *Collection) endReplacing() {
+	c.front.Lock()
+	defer c.front.Unlock()
+	c.replacing = nil
 }
 
 // usable returns an error for a list that was committed or aborted, or that lost objects in a rebuild.
@@ -143,8 +149,8 @@ func (r *Replacement) usable() error {
 	switch {
 	case r.done:
 		return errReplaceDone
-	case r.losses != r.in.Back.Losses():
-		return fmt.Errorf("list of %s: %w", r.in.ID, ErrReplaceLost)
+	case r.losses != r.c.Losses():
+		return fmt.Errorf("list of %s: %w", r.c.ID, ErrReplaceLost)
 	}
 	return nil
 }
@@ -159,7 +165,7 @@ func (r *Replacement) Page(
 	ops := opsOf(items, leftOut)
 	res, err := r.page(ctx, func() (map[string]*item, []entry.Skipped) { return r.identify(ops) })
 	if err != nil {
-		return res, fmt.Errorf("take in %d items of a list of %s: %w", len(items), r.in.ID, err)
+		return res, fmt.Errorf("take in %d items of a list of %s: %w", len(items), r.c.ID, err)
 	}
 	return res, nil
 }
@@ -172,7 +178,7 @@ func (r *Replacement) Known(
 		missing, res, err = r.known(ctx, refs)
 	}
 	if err != nil {
-		return nil, res, fmt.Errorf("take in %d references of a list of %s: %w", len(refs), r.in.ID, err)
+		return nil, res, fmt.Errorf("take in %d references of a list of %s: %w", len(refs), r.c.ID, err)
 	}
 	return missing, res, nil
 }
@@ -202,7 +208,7 @@ func (r *Replacement) Event(ctx context.Context, op entry.Op) (entry.Result, err
 	}
 	res, err := r.event(ctx, op)
 	if err != nil {
-		return res, fmt.Errorf("take in an event into a list of %s: %w", r.in.ID, err)
+		return res, fmt.Errorf("take in an event into a list of %s: %w", r.c.ID, err)
 	}
 	return res, nil
 }
@@ -217,11 +223,11 @@ func (r *Replacement) Commit(ctx context.Context, b entry.Batch) (entry.Result, 
 	}
 	res, err := r.commit(ctx, b)
 	if err != nil {
-		return res, fmt.Errorf("commit a list of %s: %w", r.in.ID, err)
+		return res, fmt.Errorf("commit a list of %s: %w", r.c.ID, err)
 	}
 	if !res.More {
 		r.close()
-		r.in.Back.ListEnded()
+		r.c.reload()
 	}
 	return res, nil
 }
@@ -235,7 +241,7 @@ func (r *Replacement) Abort() {
 
 func (r *Replacement) close() {
 	r.done = true
-	r.in.endReplacing()
+	r.c.endReplacing()
 }
 
 func (g *gathered) note(x *Write) {
@@ -307,14 +313,14 @@ type item struct {
 }
 
 // listedAlready reports whether the key was in the list or in an event before, and the collection has that state.
-func (r *Replacement) listedAlready(key string, now HeldObject) bool {
+func (r *Replacement) listedAlready(key string, now heldObject) bool {
 	_, deleted := r.deletes[key]
 	_, evented := r.events[key]
 	return now != nil && !deleted && r.puts[key] == nil && (key <= r.last || evented)
 }
 
 // classify sets skip, needed and change of an item from the list. now is the collection's current object, or nil.
-func (r *Replacement) classify(it *item, now HeldObject) (err error) {
+func (r *Replacement) classify(it *item, now heldObject) (err error) {
 	listed := ""
 	if r.listedAlready(it.Key, now) {
 		_, listed = now.Version()
@@ -335,7 +341,7 @@ func (r *Replacement) classify(it *item, now HeldObject) (err error) {
 		return err
 	}
 	same, err := r.same(it.Write, it.termed, now)
-	_, unreported := r.in.unreported[it.Key]
+	_, unreported := r.c.unreported[it.Key]
 	it.needed = !same || unreported
 	return err
 }
@@ -343,9 +349,9 @@ func (r *Replacement) classify(it *item, now HeldObject) (err error) {
 // difference returns whether x must be put into the collection, and the change to report, or nil. now is the
 // collection's current object. termed is true if x has its terms.
 func (r *Replacement) difference(
-	x *Write, termed bool, now HeldObject,
+	x *Write, termed bool, now heldObject,
 ) (change *entry.Change, needed bool, err error) {
-	_, unreported := r.in.unreported[x.Key]
+	_, unreported := r.c.unreported[x.Key]
 	reported := now != nil && !unreported
 	if !x.Del {
 		if same, err := r.same(x, termed, now); err != nil || same && reported {
@@ -375,7 +381,7 @@ func (r *Replacement) difference(
 // UID and resourceVersion are not enough. After a rewind they may belong to different states, and after a change of the
 // schema the server may return another payload for one state. If the list rewrites, the record must also be compressed
 // and sealed as a new record would be.
-func (r *Replacement) same(x *Write, termed bool, now HeldObject) (bool, error) {
+func (r *Replacement) same(x *Write, termed bool, now heldObject) (bool, error) {
 	if now == nil || !sameVersion(x, now) {
 		return false, nil
 	}
@@ -383,19 +389,19 @@ func (r *Replacement) same(x *Write, termed bool, now HeldObject) (bool, error) 
 		return false, err
 	}
 	if termed {
-		if same, err := now.SameTerms(r.in.Set.Load(), x); err != nil || !same {
+		if same, err := now.SameTerms(r.c.Set.Load(), x); err != nil || !same {
 			return false, err
 		}
 	}
 	return !r.o.Rewrite || now.InForm(x), nil
 }
 
-func refOf(key string, now HeldObject) entry.ObjectRef {
+func refOf(key string, now heldObject) entry.ObjectRef {
 	uid, rv := now.Version()
 	return entry.ObjectRef{Key: key, UID: uid, ResourceVersion: rv}
 }
 
-func sameVersion(x *Write, now HeldObject) bool {
+func sameVersion(x *Write, now heldObject) bool {
 	uid, rv := now.Version()
 	return uid == x.UID && rv == x.RV
 }

@@ -36,9 +36,9 @@ func (r *Replacement) commit(ctx context.Context, b entry.Batch) (entry.Result, 
 	finish := r.interrupt
 	if !more {
 		finish = func(info *entry.Info) (*EndedList, error) {
-			keepsTyped := !r.o.Rewrite && r.in.isTyped(info.Attributes.Schema)
+			keepsTyped := !r.o.Rewrite && r.c.isTyped(info.Attributes.Schema)
 			err := r.finish(info, r.o, b, r.held(ctx, deletes, puts))
-			r.in.noteTyped(info, &Write{Typed: r.typed || keepsTyped})
+			r.c.noteTyped(info, &Write{Typed: r.typed || keepsTyped})
 			if r.As != nil {
 				r.As(info)
 			}
@@ -51,7 +51,7 @@ func (r *Replacement) commit(ctx context.Context, b entry.Batch) (entry.Result, 
 	}
 	r.end.deletes, r.end.puts = r.end.deletes[len(deletes):], r.end.puts[len(puts):]
 	if !more && r.o.Rewrite {
-		r.in.Set.Load().AllStored()
+		r.c.Set.Load().AllStored()
 	}
 	return entry.Result{Changes: changes, Skipped: skipped, More: more}, nil
 }
@@ -71,7 +71,7 @@ func (r *Replacement) rest(ctx context.Context) error {
 	for {
 		var missing map[string]int
 		var last string
-		err := r.in.Back.Look(ctx, func(h Held) (err error) {
+		err := r.c.look(ctx, func(h held) (err error) {
 			missing, last, err = r.missing(h, nil, "\xff\xff\xff\xff", tailPage)
 			return err
 		})
@@ -88,11 +88,11 @@ func (r *Replacement) rest(ctx context.Context) error {
 // step returns the keys of the next step, whose changes have about Limits.Step bytes, and whether further keys remain.
 func (r *Replacement) step() (deletes, puts []string, more bool) {
 	size, n := 0, 0
-	for ; n < len(r.end.deletes) && size <= r.in.Limits.Step; n++ {
+	for ; n < len(r.end.deletes) && size <= r.c.Limits.Step; n++ {
 		size += r.deletes[r.end.deletes[n]]
 	}
 	deletes = r.end.deletes[:n]
-	for n = 0; len(deletes) == len(r.end.deletes) && n < len(r.end.puts) && size <= r.in.Limits.Step; n++ {
+	for n = 0; len(deletes) == len(r.end.deletes) && n < len(r.end.puts) && size <= r.c.Limits.Step; n++ {
 		size += 2 * r.puts[r.end.puts[n]].Size() // A reported change also has the old state.
 	}
 	puts = r.end.puts[:n]
@@ -103,7 +103,7 @@ func (r *Replacement) apply(
 	ctx context.Context, deletes, puts []string, finish func(*entry.Info) (*EndedList, error),
 ) (changes []entry.Change, skipped []entry.Skipped, err error) {
 	for {
-		set := r.in.Set.Load()
+		set := r.c.Set.Load()
 		writes := make([]*Write, 0, len(deletes)+len(puts))
 		unindexed := map[string]error{}
 		for _, key := range deletes {
@@ -125,7 +125,7 @@ func (r *Replacement) apply(
 		if changes, writes, err = r.differences(ctx, writes); err != nil {
 			return nil, nil, err
 		}
-		err = r.in.putList(ctx, r, set, writes, finish)
+		err = r.c.putList(ctx, r, set, writes, finish)
 		if err == nil {
 			for key, failed := range unindexed {
 				set.Lacks(key, failed)
@@ -142,7 +142,7 @@ func (r *Replacement) apply(
 // without terms in that index.
 func (r *Replacement) decoded(set *IndexSet, p *listed) (w *Write, unindexed, err error) {
 	x := *p.Write
-	obj, err := r.in.Back.Encoder(set).Decode(&x)
+	obj, err := r.c.encoder(set).Decode(&x)
 	if x.Obj = obj; err == nil && p.generation != set.Generation() {
 		x.Terms, unindexed = set.Terms(obj)
 	}
@@ -153,7 +153,7 @@ func (r *Replacement) decoded(set *IndexSet, p *listed) (w *Write, unindexed, er
 func (r *Replacement) differences(
 	ctx context.Context, writes []*Write,
 ) (changes []entry.Change, needed []*Write, err error) {
-	err = r.in.Back.Look(ctx, func(h Held) error {
+	err = r.c.look(ctx, func(h held) error {
 		changes, needed = nil, nil
 		for _, x := range writes {
 			now, err := h.Get(x.Key)
@@ -188,7 +188,7 @@ func (r *Replacement) held(
 			p := r.puts[key]
 			return entry.ObjectRef{Key: key, UID: p.UID, ResourceVersion: p.RV}, true, nil
 		}
-		err = r.in.Back.Look(ctx, func(h Held) error {
+		err = r.c.look(ctx, func(h held) error {
 			now, err := h.Get(key)
 			if now != nil {
 				ref, found = refOf(key, now), true

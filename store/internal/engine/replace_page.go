@@ -17,7 +17,7 @@ func (r *Replacement) page(
 	ctx context.Context, identify func() (items map[string]*item, skipped []entry.Skipped),
 ) (entry.Result, error) {
 	for {
-		set := r.in.Set.Load()
+		set := r.c.Set.Load()
 		items, skipped := identify()
 		keys := slices.Sorted(maps.Keys(items))
 		end := r.last
@@ -60,7 +60,7 @@ func (r *Replacement) page(
 func (r *Replacement) identify(ops []entry.Op) (map[string]*item, []entry.Skipped) {
 	items := make(map[string]*item, len(ops))
 	var skipped []entry.Skipped
-	enc := r.in.Back.Encoder(nil)
+	enc := r.c.encoder(nil)
 	for _, op := range ops {
 		x, err := enc.identify(op)
 		if l := leftOutOf(x, err); err != nil && l.Key == "" {
@@ -88,7 +88,7 @@ func (r *Replacement) known(
 		return refs, entry.Result{}, nil
 	}
 	items := make(map[string]*item, len(refs))
-	err = r.in.Back.Look(ctx, func(h Held) error {
+	err = r.c.look(ctx, func(h held) error {
 		clear(items)
 		missing = nil
 		for _, ref := range refs {
@@ -97,7 +97,7 @@ func (r *Replacement) known(
 				return err
 			}
 			x := &Write{Key: ref.Key, UID: ref.UID, RV: ref.ResourceVersion}
-			_, unreported := r.in.unreported[ref.Key]
+			_, unreported := r.c.unreported[ref.Key]
 			if unreported || now == nil || x.UID == "" || x.RV == "" || !sameVersion(x, now) {
 				missing = append(missing, ref)
 				continue
@@ -113,7 +113,7 @@ func (r *Replacement) known(
 }
 
 func (r *Replacement) encode(set *IndexSet, items map[string]*item, keys []string) {
-	enc := r.in.Back.Encoder(set)
+	enc := r.c.encoder(set)
 	var due []*item
 	var writes []*Write
 	for _, key := range keys {
@@ -136,7 +136,7 @@ func (r *Replacement) encode(set *IndexSet, items map[string]*item, keys []strin
 // are not needed if its payload equals its record's: index functions of one version return the same terms for equal
 // payloads (store.Interface.AddIndexers).
 func (r *Replacement) prepare(set *IndexSet, items map[string]*item, keys []string) {
-	enc := r.in.Back.Encoder(set)
+	enc := r.c.encoder(set)
 	if enc.Codec == nil { // A collection without a codec compares the decoded objects.
 		for _, it := range items {
 			it.needed = !it.held
@@ -167,7 +167,7 @@ const encodeCost = 4 << 10
 func (r *Replacement) compare(
 	ctx context.Context, items map[string]*item, keys []string, end string,
 ) (missing map[string]int, err error) {
-	err = r.in.Back.Look(ctx, func(h Held) error {
+	err = r.c.look(ctx, func(h held) error {
 		if missing, _, err = r.missing(h, items, end, -1); err != nil {
 			return err
 		}
@@ -194,7 +194,7 @@ func (r *Replacement) findUnreadable(ctx context.Context, items map[string]*item
 	if len(keys) == 0 {
 		return nil
 	}
-	return r.in.Back.Look(ctx, func(h Held) error {
+	return r.c.look(ctx, func(h held) error {
 		for _, key := range keys {
 			now, err := h.Get(key)
 			if err != nil {
@@ -219,7 +219,7 @@ func (r *Replacement) findUnreadable(ctx context.Context, items map[string]*item
 // missing returns the stored keys after r.last, up to end, that are in neither items nor an event. It returns at most
 // limit keys, or all if limit is negative, and the last key that it has seen.
 func (r *Replacement) missing(
-	h Held, items map[string]*item, end string, limit int,
+	h held, items map[string]*item, end string, limit int,
 ) (missing map[string]int, last string, err error) {
 	missing = map[string]int{}
 	err = h.After(r.last, func(key string, size int) bool {
@@ -250,7 +250,7 @@ func (r *Replacement) recordItem(it *item, generation int) (skipped []entry.Skip
 		if e, ok := r.events[it.Key]; !ok || !e.gone {
 			delete(r.deletes, it.Key)
 		}
-		if _, unreported := r.in.unreported[it.Key]; unreported || it.unreadable {
+		if _, unreported := r.c.unreported[it.Key]; unreported || it.unreadable {
 			r.deletes[it.Key] = len(it.Key)
 		}
 		if it.unreadable {
@@ -297,12 +297,12 @@ func (r *Replacement) show(
 			}
 		}
 	}
-	return changes, r.in.putList(ctx, r, set, last, nil)
+	return changes, r.c.putList(ctx, r, set, last, nil)
 }
 
 // showIfLarge applies the held differences once they exceed Limits.Held, and sets showing for later differences.
 func (r *Replacement) showIfLarge(ctx context.Context, res entry.Result) (entry.Result, error) {
-	if r.showing || r.bytes <= r.in.Limits.Held {
+	if r.showing || r.bytes <= r.c.Limits.Held {
 		return res, nil
 	}
 	r.showing, res.Staged = true, false
@@ -325,7 +325,7 @@ func (r *Replacement) showIfLarge(ctx context.Context, res entry.Result) (entry.
 // reviseDictionary lets the compressor make a new dictionary from the first page of a list that rewrites every payload,
 // since the dictionary will compress all payloads of the list.
 func (r *Replacement) reviseDictionary(items map[string]*item, keys []string) {
-	compressor := r.in.Back.Compressor()
+	compressor := r.c.Compressor
 	if compressor == nil || r.revised {
 		return
 	}
@@ -342,8 +342,8 @@ func (r *Replacement) reviseDictionary(items map[string]*item, keys []string) {
 // event adds an event. It replaces a held difference of the object, unless that is a newer state from the list.
 func (r *Replacement) event(ctx context.Context, op entry.Op) (entry.Result, error) {
 	for {
-		set := r.in.Set.Load()
-		enc := r.in.Back.Encoder(set)
+		set := r.c.Set.Load()
+		enc := r.c.encoder(set)
 		x, err := enc.identify(op)
 		it := &item{Write: x, err: err, needed: true}
 		items := map[string]*item{x.Key: it}
@@ -359,7 +359,7 @@ func (r *Replacement) event(ctx context.Context, op entry.Op) (entry.Result, err
 			}
 			return res, nil
 		}
-		err = r.in.Back.Look(ctx, func(h Held) error {
+		err = r.c.look(ctx, func(h held) error {
 			now, err := h.Get(x.Key)
 			if err == nil {
 				err = r.classifyEvent(it, now)
@@ -378,7 +378,7 @@ func (r *Replacement) event(ctx context.Context, op entry.Op) (entry.Result, err
 			if it.needed {
 				last = []*Write{x}
 			}
-			err := r.in.putList(ctx, r, set, last, nil)
+			err := r.c.putList(ctx, r, set, last, nil)
 			if errors.Is(err, errIndexesChanged) {
 				continue
 			}
@@ -395,7 +395,7 @@ func (r *Replacement) event(ctx context.Context, op entry.Op) (entry.Result, err
 }
 
 // classifyEvent sets skip, needed and change of an item from an event. now is the collection's current object, or nil.
-func (r *Replacement) classifyEvent(it *item, now HeldObject) error {
+func (r *Replacement) classifyEvent(it *item, now heldObject) error {
 	known := r.listedAlready(it.Key, now)
 	listed := ""
 	if p := r.puts[it.Key]; p != nil && !p.event {

@@ -2,12 +2,10 @@ package engine
 
 import (
 	"context"
-	"sync"
 	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/query"
 )
 
@@ -143,18 +141,11 @@ func (a *Residents) AwaitReplaced(ctx context.Context) error {
 	}
 }
 
-// ResidentReader reads the decoded objects of a collection in memory. It implements the methods of store.Reader except
-// Info. Each call sees one snapshot of the objects.
+// ResidentReader reads the decoded objects of a collection in memory. Each call sees one snapshot of the objects.
 type ResidentReader struct {
 	Table *ResidentTable
-	Set   *atomic.Pointer[IndexSet]
 	// CustomKeys is true if keys may have another form than namespace/name.
 	CustomKeys bool
-}
-
-// Get returns the object with this key, or nil if there is none.
-func (r ResidentReader) Get(ctx context.Context, key string) (runtime.Object, error) {
-	return r.Table.Get(key), ctx.Err()
 }
 
 // Keys returns every key, sorted.
@@ -165,13 +156,6 @@ func (r ResidentReader) List(ctx context.Context) ([]runtime.Object, error) {
 	return r.Table.List(), ctx.Err()
 }
 
-// Iterate calls fn for each object whose key follows after; see store.Interface.
-func (r ResidentReader) Iterate(
-	ctx context.Context, after string, fn func(key string, obj runtime.Object) error,
-) error {
-	return IteratePages(ctx, after, r.Page, fn)
-}
-
 // Page returns the first objects whose keys follow after, in key order, at most PageObjects of them.
 func (r ResidentReader) Page(_ context.Context, after string) (p Page) {
 	p.Keys, p.Objs, p.More = r.Table.Page(after, PageObjects)
@@ -179,39 +163,6 @@ func (r ResidentReader) Page(_ context.Context, after string) (p Page) {
 		p.Last = p.Keys[len(p.Keys)-1]
 	}
 	return p
-}
-
-// Refs returns the identities of the objects whose keys follow after; see store.Interface.
-func (r ResidentReader) Refs(ctx context.Context, after string, limit int) (refs []entry.ObjectRef, err error) {
-	r.Table.Each(after, func(key string, now *ResidentObject) bool {
-		refs = append(refs, entry.ObjectRef{Key: key, UID: now.UID, ResourceVersion: now.RV})
-		return len(refs) < limit
-	})
-	return refs, ctx.Err()
-}
-
-// ByIndex returns the objects that have one of the values in the named index, each once.
-func (r ResidentReader) ByIndex(ctx context.Context, index string, values ...string) ([]runtime.Object, error) {
-	if _, err := r.Set.Load().Find(index); err != nil {
-		return nil, err
-	}
-	return r.Table.ByValues(index, values), ctx.Err()
-}
-
-// IndexKeys returns the keys of the objects that have the value in the named index.
-func (r ResidentReader) IndexKeys(ctx context.Context, index, value string) ([]string, error) {
-	if _, err := r.Set.Load().Find(index); err != nil {
-		return nil, err
-	}
-	return r.Table.IndexKeys(index, value), ctx.Err()
-}
-
-// IndexValues returns every value in the named index, sorted.
-func (r ResidentReader) IndexValues(ctx context.Context, index string) ([]string, error) {
-	if _, err := r.Set.Load().Find(index); err != nil {
-		return nil, err
-	}
-	return r.Table.IndexValues(index), ctx.Err()
 }
 
 // Select returns the objects that q selects, in key order; see store.Interface.
@@ -249,79 +200,4 @@ func (r ResidentReader) Each(ctx context.Context, q query.Query, fn func(key str
 		}
 	}
 	return ctx.Err()
-}
-
-// Load reads every object of the file into the table a, except objects that were written since a was made. It locks
-// front while it puts a page into a, because front is also held when the index functions are replaced.
-func (r *Reader) Load(ctx context.Context, a *Residents, sets *atomic.Pointer[IndexSet], front sync.Locker) error {
-	l := loader{Reader: r, a: a, sets: sets, front: front}
-	for after, more := "", true; more; {
-		var records []Record
-		var err error
-		set := sets.Load()
-		if records, more, err = r.RawPage(ctx, after); err != nil {
-			return err
-		}
-		if len(records) == 0 {
-			return nil
-		}
-		after = records[len(records)-1].Key
-		objs, err := r.DecodeRecords(records)
-		if err != nil {
-			if records, objs, err = l.decodeUnwritten(records); err != nil {
-				return err
-			}
-		}
-		l.put(set, records, objs)
-	}
-	return nil
-}
-
-type loader struct {
-	*Reader
-	a     *Residents
-	sets  *atomic.Pointer[IndexSet]
-	front sync.Locker
-}
-
-// decodeUnwritten decodes records one by one. It skips an undecodable record whose key was written during the load.
-func (l loader) decodeUnwritten(all []Record) (records []Record, objs []runtime.Object, err error) {
-	for _, record := range all {
-		decoded, err := l.DecodeRecords([]Record{record})
-		switch {
-		case err == nil:
-			records, objs = append(records, record), append(objs, decoded[0])
-		case !l.a.Written(record.Key):
-			return nil, nil, err
-		}
-	}
-	return records, objs, nil
-}
-
-// put puts a page of objects into the table a. set is the IndexSet from before the page was read: the records have the
-// terms of the indexes that were ready then. If index functions have been added since, put computes all terms.
-func (l loader) put(set *IndexSet, records []Record, objs []runtime.Object) {
-	keys, states := make([]string, len(records)), make([]*ResidentObject, len(records))
-	for i, record := range records {
-		keys[i] = record.Key
-		terms := set.TermsOf(record.Terms, record.Key, objs[i])
-		states[i] = &ResidentObject{Obj: objs[i], UID: record.UID, RV: record.RV, Terms: terms}
-	}
-	for !l.putOf(set, keys, states) {
-		set = l.sets.Load()
-		for i, s := range states {
-			s.Terms = set.WorkingTerms(keys[i], s.Obj)
-		}
-	}
-}
-
-// putOf puts objects into the table a. It returns false if their terms, computed with set, are out of date.
-func (l loader) putOf(set *IndexSet, keys []string, states []*ResidentObject) bool {
-	l.front.Lock()
-	defer l.front.Unlock()
-	current := l.sets.Load().Generation() == set.Generation()
-	if current {
-		l.a.PutPage(keys, states)
-	}
-	return current
 }
