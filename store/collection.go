@@ -156,8 +156,8 @@ func openCollection(
 		return nil, err
 	}
 	core := engine.NewCollection(id, s.reader(name, o.Codec), o.KeyFunc)
-	core.Resource, core.Limits, core.Commits, core.KeepsAll = o.Resource, limitsOf(o.Residency), s.commits, o.Residency == All
-	core.Decodes = o.Decodes
+	core.Commits, core.Resource, core.Decodes = s.commits, o.Resource, o.Decodes
+	core.Limits, core.KeepsAll = limitsOf(o.Residency), o.Residency == All
 	if o.Committed != nil {
 		core.Committed = func(done engine.Commit) { o.Committed(Commit(done)) }
 	}

@@ -31,7 +31,7 @@ func StoreOf(c *Collection) *Store { return c.store }
 // hangs. Options.Hooks.Commit does that for a new store.
 func GateCommits(s *Store) *hook.Gate {
 	g := &hook.Gate{}
-	s.file.Commit = func(tx *bolt.Tx) error { return g.Commit(tx.Commit) }
+	s.file.Commit = g.Commit
 	return g
 }
 

@@ -101,8 +101,8 @@ func TestFileExchangedWhileOpening(t *testing.T) {
 	s, _ := openInside(t, None)
 	id := late()
 	exchanged := false
-	s.file.Commit = func(tx *bolt.Tx) error {
-		if err := tx.Commit(); err != nil || exchanged {
+	s.file.Commit = func(commit func() error) error {
+		if err := commit(); err != nil || exchanged {
 			return err
 		}
 		exchanged = true

@@ -7,9 +7,6 @@ import (
 	"sync"
 	"time"
 
-	bolt "go.etcd.io/bbolt"
-
-	"github.com/larder-dev/larder/internal/hook"
 	"github.com/larder-dev/larder/internal/limiter"
 	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/check"
@@ -65,19 +62,12 @@ func newStore(path string, o Options) *Store {
 			return s.copier(nil).Copy(ctx, old)
 		},
 	}
-	if h := o.Hooks; h != nil {
-		of.Wall, of.Commit = h.Wall, commitHook(h)
+	if o.Hooks != nil {
+		of.Hooks = *o.Hooks
 	}
 	s.file = boltfile.New(path, of)
 	s.commits.File = s.file
 	return s
-}
-
-func commitHook(h *hook.Hooks) func(tx *bolt.Tx) error {
-	if h.Commit == nil {
-		return nil
-	}
-	return func(tx *bolt.Tx) error { return h.Commit(tx.Commit) }
 }
 
 // writeFailed drops tombstones after ErrNoSpace, to free pages, before boltfile.File admits the next writer.

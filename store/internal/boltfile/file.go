@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	bolt "go.etcd.io/bbolt"
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/internal/base"
 	"github.com/larder-dev/larder/internal/boltcheck"
+	"github.com/larder-dev/larder/internal/hook"
 )
 
 // File is a bbolt file that is kept open under its name.
@@ -30,8 +30,8 @@ type File struct {
 	Path string
 	// MaxSize is Options.MaxSize. A change applies to files that are opened or made later.
 	MaxSize int64
-	// Commit replaces tx.Commit in tests. Set it while no write runs. May be nil.
-	Commit func(tx *bolt.Tx) error
+	// Commit is Hooks.Commit. Tests set it while no write runs. May be nil.
+	Commit func(commit func() error) error
 
 	background
 	clocks
@@ -71,9 +71,8 @@ type Options struct {
 	DropStep int
 	// Logger is the logger; nil for klog's.
 	Logger *logr.Logger
-	// Wall returns the time of the wall clock. Default time.Now.
-	Wall   func() time.Time
-	Commit func(tx *bolt.Tx) error
+	// Hooks are for tests. Hooks.Commit and Hooks.Wall are used.
+	Hooks hook.Hooks
 	// Unlock reads the data keys from a file that is being opened. If it fails with ErrDamaged, the file is moved aside.
 	Unlock func(ctx context.Context, h *Handle) error
 	// Copy copies old unchanged to a file made by Fresh. The File calls it, with the writer lock held, if the open file
@@ -90,8 +89,8 @@ func New(path string, o Options) *File {
 	if o.DropStep == 0 {
 		o.DropStep = dropStep
 	}
-	if o.Wall == nil {
-		o.Wall = time.Now
+	if o.Hooks.Wall == nil {
+		o.Hooks.Wall = time.Now
 	}
 	if o.Unlock == nil {
 		o.Unlock = func(context.Context, *Handle) error { return nil }
@@ -102,9 +101,9 @@ func New(path string, o Options) *File {
 	if o.Slow == nil {
 		o.Slow = func() {}
 	}
-	f := &File{Path: path, MaxSize: o.MaxSize, Commit: o.Commit, o: o, exchanging: base.NewMutex()}
+	f := &File{Path: path, MaxSize: o.MaxSize, Commit: o.Hooks.Commit, o: o, exchanging: base.NewMutex()}
 	f.background.init(f.Logger)
-	f.clocks = clocks{wall: o.Wall}
+	f.clocks = clocks{wall: o.Hooks.Wall}
 	f.current = current{path: path, failed: make(chan struct{})}
 	f.writerLock = writerLock{path: path, log: f.Logger, onSlow: o.Slow, token: make(chan struct{}, 1)}
 	return f

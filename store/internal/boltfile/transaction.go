@@ -113,9 +113,9 @@ func (f *File) updateOpen(w Work, fn func(tx *bolt.Tx) error) error {
 		h.DB.MaxSize = 0
 		defer func() { h.DB.MaxSize = limit }()
 	}
-	commit := f.Commit
-	if commit == nil {
-		commit = (*bolt.Tx).Commit
+	commit := (*bolt.Tx).Commit
+	if f.Commit != nil {
+		commit = func(tx *bolt.Tx) error { return f.Commit(tx.Commit) }
 	}
 	err = f.Classify(h, h.Update(f.unmarking(fn), commit))
 	if err != nil {

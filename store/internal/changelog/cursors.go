@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -21,6 +22,7 @@ type Cursors struct {
 	retain  time.Duration // retain is State.Retain
 	changed chan struct{} // changed is closed by the next change; nil without a waiter
 	closed  bool          // closed makes cursors refuse acknowledgements
+	any     atomic.Bool   // any is the result of Any; it changes only with mu held
 	// version grows with each change of a cursor. written is the version that the file has.
 	version, written uint64
 }
@@ -49,14 +51,13 @@ func (c *Cursors) Load(all map[string]consumer.Position, retain time.Duration) {
 	for name, now := range all {
 		c.all[name] = &cursor{now: now}
 	}
+	c.updateAnyLocked()
 }
 
 // Any reports whether the changelog has a consumer: a cursor, or readers that keep their offsets themselves.
-func (c *Cursors) Any() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.all) > 0 || c.retain > 0
-}
+func (c *Cursors) Any() bool { return c.any.Load() }
+
+func (c *Cursors) updateAnyLocked() { c.any.Store(len(c.all) > 0 || c.retain > 0) }
 
 // Dirty reports whether the file lacks the current state of a cursor.
 func (c *Cursors) Dirty() bool {
@@ -173,6 +174,7 @@ func (c *Cursors) Add(name string, now consumer.Position) {
 		c.all = map[string]*cursor{}
 	}
 	c.all[name] = &cursor{now: now, open: true}
+	c.updateAnyLocked()
 }
 
 // CloseOne closes one cursor, so that Open can open it. Close closes all.
@@ -189,6 +191,7 @@ func (c *Cursors) Remove(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.all, name)
+	c.updateAnyLocked()
 }
 
 // Get returns the cursor, and the number of its resets in this process.
@@ -235,6 +238,7 @@ func (c *Cursors) SetRetained(retain time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.retain = retain
+	c.updateAnyLocked()
 }
 
 // Changed returns a channel that is closed by the next commit, by a reset, or by Close.

@@ -29,8 +29,8 @@ const (
 )
 
 // CommitLoop commits the changes of a store's collections to the file. Its goroutine runs only while a collection is
-// dirty, that is, has uncommitted changes. Make it with NewCommitLoop, and set File before use. A collection in memory has
-// a nil CommitLoop, with which CheckOpen, Ended and Backpressure never refuse a write.
+// dirty, that is, has uncommitted changes. Make it with NewCommitLoop, and set File before use. A collection in memory
+// has a nil CommitLoop, with which CheckOpen, Ended and Backpressure never refuse a write.
 type CommitLoop struct {
 	CommitOptions
 	File *boltfile.File
