@@ -215,7 +215,7 @@ func (l *CommitLoop) Flush(ctx context.Context) error {
 	}
 	done := make(chan error, 1)
 	go func() { // This goroutine holds flushing and the writer lock, so Close waits for the commit.
-		err := l.write(snaps)
+		err := l.File.UpdateHeld(context.Background(), committing, func(tx *bolt.Tx) error { return l.write(tx, snaps) })
 		before := l.note(snaps, err)
 		release() // The next writer writes the cursors, which note has updated.
 		l.log(before, err)
@@ -263,15 +263,13 @@ func (l *CommitLoop) snapshots() map[*Collection]*commit {
 	return snaps
 }
 
-func (l *CommitLoop) write(snaps map[*Collection]*commit) error {
-	return l.File.UpdateHeld(context.Background(), committing, func(tx *bolt.Tx) error {
-		for _, snap := range snaps {
-			if err := snap.write(tx); err != nil {
-				return err
-			}
+func (l *CommitLoop) write(tx *bolt.Tx, snaps map[*Collection]*commit) error {
+	for _, snap := range snaps {
+		if err := snap.write(tx); err != nil {
+			return err
 		}
-		return l.File.PutTimes(tx)
-	})
+	}
+	return l.File.PutTimes(tx)
 }
 
 // log logs the first failed commit, and the first commit that succeeds after a failure.
