@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/internal/apistatus"
 )
 
 type media string
@@ -101,7 +100,7 @@ func negotiate(r *http.Request, a negotiation) (format, error) {
 	if a.watching {
 		types = streams
 	}
-	return format{}, apistatus.New(http.StatusNotAcceptable, "only the following media types are accepted: %s",
+	return format{}, statusError(http.StatusNotAcceptable, "only the following media types are accepted: %s",
 		strings.Join(types, ", "))
 }
 
@@ -115,7 +114,7 @@ func routed(r *http.Request, list bool) error {
 	if list {
 		types = append(slices.Clip(bodies), streams...)
 	}
-	err := apistatus.New(http.StatusNotAcceptable, "406: Not Acceptable\n\nAvailable representations: %s",
+	err := statusError(http.StatusNotAcceptable, "406: Not Acceptable\n\nAvailable representations: %s",
 		strings.Join(types, ", "))
 	err.ErrStatus.Details = &metav1.StatusDetails{}
 	return err
@@ -136,10 +135,10 @@ func (a negotiation) fits(f format) error {
 	switch {
 	case f.form != metadata || a.watching && !f.list:
 	case !f.list && a.list:
-		return apistatus.New(http.StatusNotAcceptable,
+		return statusError(http.StatusNotAcceptable,
 			"you requested PartialObjectMetadata, but the requested object is a list")
 	case f.list && !a.list:
-		return apistatus.New(http.StatusNotAcceptable,
+		return statusError(http.StatusNotAcceptable,
 			"you requested PartialObjectMetadataList, but the requested object is not a list")
 	}
 	return nil

@@ -22,7 +22,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/internal/apistatus"
 	"github.com/larder-dev/larder/serve/access"
 )
 
@@ -85,7 +84,7 @@ func Forward(config *rest.Config, own access.Authenticator) (*Forwarder, error) 
 // ServeHTTP implements http.Handler.
 func (f *Forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !f.takes(r) {
-		access.WriteError(w, r, apistatus.New(http.StatusForbidden, "this goes to the API server, "+
+		access.WriteError(w, r, statusError(http.StatusForbidden, "this goes to the API server, "+
 			"which does not know the credentials of the request: use a token of the API server's, with the address and "+
 			"the CA of this server"))
 		return

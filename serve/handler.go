@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/validate/content"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/internal/apistatus"
 	"github.com/larder-dev/larder/internal/discovery"
 	"github.com/larder-dev/larder/serve/access"
 )
@@ -311,7 +310,7 @@ func (q *request) choose(k *kind) (err error) {
 		return errForward
 	}
 	if c == nil && q.format.form != metadata && onlyMetadata(k) {
-		return apistatus.New(http.StatusNotAcceptable,
+		return statusError(http.StatusNotAcceptable,
 			"only the metadata of %s are mirrored: ask for PartialObjectMetadata", k.GroupResource())
 	}
 	switch {

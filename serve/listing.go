@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/internal/apistatus"
 	"github.com/larder-dev/larder/store"
 	"github.com/larder-dev/larder/store/history"
 )
@@ -81,7 +80,7 @@ func (l *listing) begin(ctx context.Context) error {
 	}
 	if o.ResourceVersionMatch == metav1.ResourceVersionMatchExact || o.ResourceVersionMatch == "" && o.Limit > 0 {
 		if l.exactly(o.ResourceVersion) != nil {
-			return apistatus.ExpiredList()
+			return errExpiredList()
 		}
 	}
 	return nil
@@ -108,7 +107,7 @@ func awaitRV(ctx context.Context, c *collection, r reader, rv uint64) error {
 	h := r.History()
 	if h == nil {
 		if now, _ := strconv.ParseUint(c.ResourceVersion, 10, 64); now < rv {
-			return apistatus.TooLarge(rv, c.ResourceVersion)
+			return errTooLarge(rv, c.ResourceVersion)
 		}
 		return nil
 	}
@@ -123,7 +122,7 @@ func awaitRV(ctx context.Context, c *collection, r reader, rv uint64) error {
 		select {
 		case <-changed:
 		case <-timer.C:
-			return apistatus.TooLarge(rv, now)
+			return errTooLarge(rv, now)
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -230,7 +229,7 @@ func (l *listing) expired(after string) error {
 	if l.options.token != nil {
 		return errExpiredContinue(startOf(after, l.prefix()))
 	}
-	return apistatus.ExpiredList()
+	return errExpiredList()
 }
 
 // selected returns the entries that match the selectors. The result uses the memory of its argument.

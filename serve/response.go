@@ -17,14 +17,61 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/internal/apistatus"
 	"github.com/larder-dev/larder/store"
 )
 
-// errExpiredContinue is the 410 for a list whose state is no longer available. Its message has a continue token for the
-// rest of the list, from start on, in the newest state.
+// statusError returns an error with the HTTP status code, the code's name as its reason, and the formatted message.
+func statusError(code int, format string, args ...any) *apierrors.StatusError {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: int32(code), Message: fmt.Sprintf(format, args...),
+		Reason: metav1.StatusReason(strings.ReplaceAll(http.StatusText(code), " ", "")),
+	}}
+}
+
+// errTooLarge is the 504 for a list or watch at a resourceVersion that is newer than the server's current one.
+func errTooLarge(wanted uint64, current string) error {
+	err := apierrors.NewTimeoutError(fmt.Sprintf("Too large resource version: %d, current: %s", wanted, current), 1)
+	err.ErrStatus.Details.Causes = []metav1.StatusCause{{
+		Type: metav1.CauseTypeResourceVersionTooLarge, Message: "Too large resource version",
+	}}
+	return err
+}
+
+// errExpiredWatch is the 410 for a watch from a resourceVersion that is older than the oldest in the history.
+func errExpiredWatch(wanted, oldest string) error {
+	return apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %s (%s)", wanted, oldest))
+}
+
+// errExpiredList is the 410 for a list at a resourceVersion that is too old.
+func errExpiredList() error {
+	return apierrors.NewResourceExpired("The resourceVersion for the provided list is too old.")
+}
+
+// errExpiredContinue is the 410 for a list whose state is no longer available. It has kube-apiserver's message, and a
+// continue token for the rest of the list, from start on, in the newest state.
 func errExpiredContinue(start string) error {
-	return apistatus.ExpiredContinue(token{RV: inconsistentRV, Start: start}.encode())
+	err := apierrors.NewResourceExpired("The provided continue parameter is too old " +
+		"to display a consistent list result. You can start a new list without " +
+		"the continue parameter, or use the continue token in this response to " +
+		"retrieve the remainder of the results. Continuing with the provided " +
+		"token results in an inconsistent list - objects that were created, " +
+		"modified, or deleted between the time the first chunk was returned " +
+		"and now may show up in the list.")
+	err.ErrStatus.ListMeta.Continue = token{RV: inconsistentRV, Start: start}.encode()
+	return err
+}
+
+// statusOf returns the Status that clients receive for an error: the Status of an API error, otherwise a 500.
+func statusOf(err error) *metav1.Status {
+	status := metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusInternalServerError,
+		Reason: metav1.StatusReasonInternalError, Message: err.Error(),
+	}
+	if known := apierrors.APIStatus(nil); errors.As(err, &known) {
+		status = known.Status()
+	}
+	status.Kind, status.APIVersion = "Status", "v1"
+	return &status
 }
 
 // errRead returns the error that a client receives for a failed read of the store or snapshot, and logs the cause.
@@ -44,7 +91,7 @@ func errRead(err error) error {
 
 // errReadOnly is kube-apiserver's 405, with a hint that this server is read-only and allows the methods in served.
 func errReadOnly(served string) error {
-	err := apistatus.New(http.StatusMethodNotAllowed, "the server does not allow this method on the requested resource: "+
+	err := statusError(http.StatusMethodNotAllowed, "the server does not allow this method on the requested resource: "+
 		"%s; larder sync --serve --forward sends that to the API server", served)
 	err.ErrStatus.Details = &metav1.StatusDetails{}
 	return err

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/internal/apistatus"
 	"github.com/larder-dev/larder/store/history"
 )
 
@@ -126,10 +125,10 @@ func (w *watcher) begin() (*listing, error) {
 	} else if w.history != nil {
 		var err error
 		if w.at, err = w.history.Find(o.ResourceVersion, w.selects != nil); err != nil {
-			return nil, apistatus.ExpiredWatch(o.ResourceVersion, w.history.Oldest())
+			return nil, errExpiredWatch(o.ResourceVersion, w.history.Oldest())
 		}
 	} else if o.ResourceVersion != w.collection.ResourceVersion {
-		return nil, apistatus.ExpiredWatch(o.ResourceVersion, w.collection.ResourceVersion)
+		return nil, errExpiredWatch(o.ResourceVersion, w.collection.ResourceVersion)
 	}
 	w.follow(w.at, w.rv)
 	return nil, nil
@@ -191,7 +190,7 @@ func (w *watcher) run(ctx context.Context, end time.Time) error {
 				return err
 			}
 		} else if gone, opened := w.reader.superseded(); gone {
-			return apistatus.ExpiredWatch(w.rv, w.rv)
+			return errExpiredWatch(w.rv, w.rv)
 		} else {
 			changed = opened
 		}
@@ -230,7 +229,7 @@ func (w *watcher) catchUp() error {
 	for {
 		events, next, rv, err := w.next()
 		if errors.Is(err, history.ErrExpired) {
-			return apistatus.ExpiredWatch(w.rv, w.history.Oldest())
+			return errExpiredWatch(w.rv, w.history.Oldest())
 		}
 		if w.at, w.rv = next, rv; len(events) == 0 {
 			return nil
@@ -366,7 +365,7 @@ func (w *watcher) bookmark(initialEventsEnd bool) error {
 }
 
 func (w *watcher) fail(err error) {
-	status := apistatus.Of(err)
+	status := statusOf(err)
 	body, encodeErr := w.format.media.encode(status, "v1", "Status")
 	if encodeErr == nil {
 		w.write(w.format.frame(watch.Error, bytes.TrimSuffix(body, []byte("\n"))))

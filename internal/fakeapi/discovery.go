@@ -12,8 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilversion "k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/apimachinery/pkg/version"
-
-	"github.com/larder-dev/larder/internal/apistatus"
 )
 
 func (s *Server) serveDiscovery(q *request, parts []string) {
@@ -218,7 +216,7 @@ func (s *Server) served() []*kind {
 }
 
 func errAway() error {
-	return apistatus.New(http.StatusServiceUnavailable, "service unavailable")
+	return newStatus(http.StatusServiceUnavailable, "service unavailable")
 }
 
 // defaultVersion is the gitVersion in /version unless SetVersion was called.

@@ -22,8 +22,6 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/sharding"
-
-	"github.com/larder-dev/larder/internal/apistatus"
 )
 
 // gzipThreshold is the body size in bytes above which kube-apiserver compresses.
@@ -138,22 +136,22 @@ func (s *storage) listState(q *request) (state []*object, rv uint64, start strin
 			return t.ordered(), s.rv, start, nil
 		}
 		if uint64(token.RV) < s.oldestLocked(t) {
-			return nil, 0, "", apistatus.ExpiredContinue(continueToken{RV: inconsistentRV, Start: start}.encode())
+			return nil, 0, "", expiredContinue(continueToken{RV: inconsistentRV, Start: start}.encode())
 		}
 		exact = uint64(token.RV)
 	case o.ResourceVersionMatch == metav1.ResourceVersionMatchExact:
 	case o.rv > 0 && o.Limit > 0 && o.ResourceVersionMatch == "":
 		// As in kube-apiserver, a list with a limit but no resourceVersionMatch reads exactly the given resourceVersion.
 	case o.rv > s.rv:
-		return nil, 0, "", apistatus.TooLarge(o.rv, formatRV(s.rv))
+		return nil, 0, "", tooLarge(o.rv, formatRV(s.rv))
 	default:
 		return t.ordered(), s.rv, "", nil
 	}
 	if exact > s.rv {
-		return nil, 0, "", apistatus.TooLarge(exact, formatRV(s.rv))
+		return nil, 0, "", tooLarge(exact, formatRV(s.rv))
 	}
 	if exact < s.oldestLocked(t) {
-		return nil, 0, "", apistatus.ExpiredList()
+		return nil, 0, "", expiredList()
 	}
 	return t.at(exact), exact, start, nil
 }

@@ -10,8 +10,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-
-	"github.com/larder-dev/larder/internal/apistatus"
 )
 
 type representation int
@@ -148,7 +146,7 @@ func negotiate(accept string, k *kind) (representation, error) {
 			return r, nil
 		}
 	}
-	return 0, apistatus.New(http.StatusNotAcceptable,
+	return 0, newStatus(http.StatusNotAcceptable,
 		"only the following media types are accepted: "+contentJSON+", "+contentProtobuf)
 }
 

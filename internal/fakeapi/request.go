@@ -13,8 +13,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-
-	"github.com/larder-dev/larder/internal/apistatus"
 )
 
 type request struct {
@@ -189,7 +187,7 @@ func (q *request) writeObject(code int, o *object) error {
 }
 
 func errNoSuchPath() error {
-	return apistatus.New(http.StatusNotFound, "the server could not find the requested resource")
+	return newStatus(http.StatusNotFound, "the server could not find the requested resource")
 }
 
 func statusBody(status metav1.Status, r representation) ([]byte, error) {
@@ -204,7 +202,7 @@ func statusBody(status metav1.Status, r representation) ([]byte, error) {
 }
 
 func writeError(w http.ResponseWriter, err error) {
-	status := *apistatus.Of(err)
+	status := *statusOf(err)
 	if status.Details != nil && status.Details.RetryAfterSeconds > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(status.Details.RetryAfterSeconds)))
 	}

@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/watch"
-
-	"github.com/larder-dev/larder/internal/apistatus"
 )
 
 // defaultWatchTimeout is the timeout of watches that request none; kube-apiserver uses 30 to 60 minutes.
@@ -80,7 +78,7 @@ func (s *storage) openWatch(w *watcher) error {
 	case o.rv == 0:
 		w.next, w.base = t.end(), s.rv
 	case o.rv < s.oldestLocked(t):
-		return apistatus.ExpiredWatch(formatRV(o.rv), formatRV(s.oldestLocked(t)))
+		return expiredWatch(formatRV(o.rv), formatRV(s.oldestLocked(t)))
 	default:
 		w.next, w.base = t.after(o.rv), o.rv
 		if n := len(t.log); n > 0 && w.next < t.end() {
@@ -247,7 +245,7 @@ func (w *watcher) sendBookmark(rv uint64, initialEventsEnd bool) {
 }
 
 func (w *watcher) fail(err error) {
-	body, encodeErr := statusBody(*apistatus.Of(err), w.q.repr)
+	body, encodeErr := statusBody(*statusOf(err), w.q.repr)
 	if encodeErr == nil {
 		w.write(watch.Error, body)
 	}

@@ -18,8 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/kubernetes/scheme"
-
-	"github.com/larder-dev/larder/internal/apistatus"
 )
 
 // Create stores a new object and returns the stored object, with UID, resourceVersion and creationTimestamp. obj may be
@@ -327,7 +325,7 @@ func (q *request) decodeBody(body []byte) (runtime.Object, error) {
 func (q *request) patched(old *object, patch []byte) (runtime.Object, error) {
 	mediaType, _, _ := mime.ParseMediaType(q.r.Header.Get("Content-Type"))
 	if mediaType != string(types.MergePatchType) {
-		return nil, apistatus.New(http.StatusUnsupportedMediaType, "this patch type is not supported: %s", mediaType)
+		return nil, newStatus(http.StatusUnsupportedMediaType, "this patch type is not supported: %s", mediaType)
 	}
 	stored, err := old.standalone(asJSON)
 	if err != nil {

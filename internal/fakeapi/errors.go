@@ -1,6 +1,4 @@
-// Package apistatus builds errors of kube-apiserver for which apimachinery's package apierrors has no function, with
-// the texts that clients match. Package serve and the embedded API server of tests send these errors.
-package apistatus
+package fakeapi
 
 import (
 	"errors"
@@ -12,16 +10,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// New returns an error with the HTTP status code, the code's name as its reason, and the formatted message.
-func New(code int, format string, args ...any) *apierrors.StatusError {
+// newStatus returns an error with the HTTP status code, the code's name as its reason, and the formatted message.
+func newStatus(code int, format string, args ...any) *apierrors.StatusError {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: int32(code), Message: fmt.Sprintf(format, args...),
 		Reason: metav1.StatusReason(strings.ReplaceAll(http.StatusText(code), " ", "")),
 	}}
 }
 
-// TooLarge returns the 504 for a list or watch at a resourceVersion that is newer than the server's current one.
-func TooLarge(wanted uint64, current string) error {
+// tooLarge returns the 504 for a list or watch at a resourceVersion that is newer than the server's current one.
+func tooLarge(wanted uint64, current string) error {
 	err := apierrors.NewTimeoutError(fmt.Sprintf("Too large resource version: %d, current: %s", wanted, current), 1)
 	err.ErrStatus.Details.Causes = []metav1.StatusCause{{
 		Type: metav1.CauseTypeResourceVersionTooLarge, Message: "Too large resource version",
@@ -29,19 +27,19 @@ func TooLarge(wanted uint64, current string) error {
 	return err
 }
 
-// ExpiredWatch returns the 410 for a watch from a resourceVersion that is older than the oldest in the watch history.
-func ExpiredWatch(wanted, oldest string) error {
+// expiredWatch returns the 410 for a watch from a resourceVersion that is older than the oldest in the watch history.
+func expiredWatch(wanted, oldest string) error {
 	return apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %s (%s)", wanted, oldest))
 }
 
-// ExpiredList returns the 410 for a list at a resourceVersion that is too old.
-func ExpiredList() error {
+// expiredList returns the 410 for a list at a resourceVersion that is too old.
+func expiredList() error {
 	return apierrors.NewResourceExpired("The resourceVersion for the provided list is too old.")
 }
 
-// ExpiredContinue returns the 410 for a continue token whose resourceVersion is too old. The error carries the given
+// expiredContinue returns the 410 for a continue token whose resourceVersion is too old. The error carries the given
 // token, with which the client lists the remaining objects in their newest state.
-func ExpiredContinue(token string) error {
+func expiredContinue(token string) error {
 	err := apierrors.NewResourceExpired("The provided continue parameter is too old " +
 		"to display a consistent list result. You can start a new list without " +
 		"the continue parameter, or use the continue token in this response to " +
@@ -53,8 +51,8 @@ func ExpiredContinue(token string) error {
 	return err
 }
 
-// Of returns the Status that clients receive for an error: the Status of an API error, and a 500 for other errors.
-func Of(err error) *metav1.Status {
+// statusOf returns the Status that clients receive for an error: the Status of an API error, otherwise a 500.
+func statusOf(err error) *metav1.Status {
 	status := metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusInternalServerError,
 		Reason: metav1.StatusReasonInternalError, Message: err.Error(),
