@@ -4,7 +4,7 @@ import (
 	"io"
 	"os"
 
-	"github.com/larder-dev/larder/snapshot/internal/layout"
+	"github.com/larder-dev/larder/internal/layout"
 )
 
 // Writer and its options write files that Save cannot: with a given header, id, version or block size.

@@ -17,7 +17,7 @@ import (
 
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/snapshot/internal/layout"
+	"github.com/larder-dev/larder/internal/layout"
 )
 
 // OpenOptions are the options of Open. The zero value works if the snapshot is not encrypted.

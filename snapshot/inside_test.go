@@ -13,7 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/snapshot/internal/layout"
+	"github.com/larder-dev/larder/internal/layout"
 )
 
 // TestRedactEnvByNameOfAnyKind checks that numbers and booleans are redacted in an env map of a custom resource, but

@@ -16,8 +16,8 @@ import (
 
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/layout"
 	"github.com/larder-dev/larder/internal/msgpack"
-	"github.com/larder-dev/larder/snapshot/internal/layout"
 )
 
 // FormatVersion is the version of the format of snapshots.

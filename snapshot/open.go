@@ -16,7 +16,7 @@ import (
 	"filippo.io/age/armor"
 
 	"github.com/larder-dev/larder/internal/base"
-	"github.com/larder-dev/larder/snapshot/internal/layout"
+	"github.com/larder-dev/larder/internal/layout"
 )
 
 func (f *File) open(keys []minisign.PublicKey) error {

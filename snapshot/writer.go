@@ -14,7 +14,7 @@ import (
 	"filippo.io/age"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/snapshot/internal/layout"
+	"github.com/larder-dev/larder/internal/layout"
 )
 
 type writerOptions struct {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/layout"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -115,7 +116,19 @@ func (c *Client) Close() error {
 
 // Entries implements Source.
 func (c *Client) Entries(ctx context.Context, q Query, fn func(entry.Entry) error) error {
-	return receive(ctx, c, pathRecords, q, fn)
+	return receive(ctx, c, pathRecords, q, func(block []byte) error {
+		for len(block) > 0 {
+			e, rest, ok := layout.CutRecord(block)
+			if !ok {
+				return fmt.Errorf("a record in the sync's answer cannot be read: %w", errBroken)
+			}
+			if err := fn(e); err != nil {
+				return err
+			}
+			block = rest
+		}
+		return nil
+	})
 }
 
 // Log implements Logger.
@@ -133,11 +146,7 @@ func (c *Client) Log(ctx context.Context, q LogQuery, fn func(Logged) error) (fr
 // Snapshot returns the stream of a snapshot that the larder sync takes of its store. The stream is not encrypted. If
 // the sync fails, Read returns its error.
 func (c *Client) Snapshot(ctx context.Context, r SaveRequest) (io.ReadCloser, error) {
-	resp, err := c.send(ctx, http.MethodPost, pathSnapshot, r)
-	if err != nil {
-		return nil, err
-	}
-	return &body{ctx, resp}, nil
+	return c.send(ctx, http.MethodPost, pathSnapshot, r)
 }
 
 // Watch implements Watcher.
@@ -177,25 +186,21 @@ func causeOr(ctx context.Context, err error) error {
 }
 
 func askFor[T any](ctx context.Context, c *Client, method, path string, q any) (answer T, err error) {
-	resp, err := c.send(ctx, method, path, q)
+	in, err := c.send(ctx, method, path, q)
 	if err != nil {
 		return answer, err
 	}
-	defer func() { _ = resp.Body.Close() }()
-	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil {
-		return answer, broken(ctx, err)
-	}
-	return answer, nil
+	defer func() { _ = in.Close() }()
+	return answer, json.NewDecoder(in).Decode(&answer)
 }
 
 // receive calls fn with each value of a streamed response. It fails with the larder sync's error, or with errBroken if
 // the stream is incomplete.
 func receive[T any](ctx context.Context, c *Client, path string, q any, fn func(T) error) error {
-	resp, err := c.send(ctx, http.MethodGet, path, q)
+	in, err := c.send(ctx, http.MethodGet, path, q)
 	if err != nil {
 		return err
 	}
-	in := &body{ctx, resp}
 	defer func() { _ = in.Close() }()
 	dec := gob.NewDecoder(bufio.NewReaderSize(in, streamBuffer))
 	for {
@@ -211,9 +216,9 @@ func receive[T any](ctx context.Context, c *Client, path string, q any, fn func(
 	}
 }
 
-// send sends a request with the query q. It returns a response with status 200, or the error of the larder sync. The
-// host in the URL is ignored, since all connections lead to the socket.
-func (c *Client) send(ctx context.Context, method, path string, q any) (*http.Response, error) {
+// send sends a request with the query q, and returns the body of the response. The host in the URL is ignored, since
+// all connections lead to the socket.
+func (c *Client) send(ctx context.Context, method, path string, q any) (io.ReadCloser, error) {
 	text, err := json.Marshal(q)
 	if err != nil {
 		return nil, err
@@ -225,20 +230,22 @@ func (c *Client) send(ctx context.Context, method, path string, q any) (*http.Re
 	}
 	req.Header.Set("User-Agent", agent+Version())
 	resp, err := c.http.Do(req)
-	if err != nil || resp.StatusCode == http.StatusOK {
-		return resp, err
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode == http.StatusOK {
+		return &body{ctx, resp}, nil
 	}
 	defer func() { _ = resp.Body.Close() }()
 	var f failure
-	if json.NewDecoder(io.LimitReader(resp.Body, maxTrailer)).Decode(&f) != nil || f.err() == nil {
-		f = failure{Code: codeOtherVersion, Error: fmt.Sprintf("the sync that holds the store answers %s with %s: it is "+
-			"another version than larder %s; run both of one version", path, resp.Status, Version())}
-	}
-	return nil, f.err()
+	_ = json.NewDecoder(io.LimitReader(resp.Body, maxTrailer)).Decode(&f) // another program need not send JSON
+	return nil, cmp.Or(f.err(), error(&wireError{is: ErrOtherVersion, message: fmt.Sprintf("the sync that holds the "+
+		"store answers %s with %s: it is another version than larder %s; run both of one version", path, resp.Status,
+		Version())}))
 }
 
-// body is the body of a streamed response. Read returns an error at the end of the body unless the trailer says that
-// the stream is complete.
+// body is the body of a response. At the end of the body, Read returns the error in the trailer, or errBroken without a
+// trailer.
 type body struct {
 	ctx  context.Context
 	resp *http.Response
@@ -252,17 +259,13 @@ func (b *body) Read(p []byte) (int, error) {
 			return n, cmp.Or(end.err(), io.EOF)
 		}
 	}
-	if err != nil {
-		err = broken(b.ctx, err)
+	switch {
+	case err == nil:
+		return n, nil
+	case b.ctx.Err() != nil:
+		return n, b.ctx.Err()
 	}
-	return n, err
+	return n, fmt.Errorf("%w (%w)", errBroken, err)
 }
 
 func (b *body) Close() error { return b.resp.Body.Close() }
-
-func broken(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	return fmt.Errorf("%w (%w)", errBroken, err)
-}

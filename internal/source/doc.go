@@ -15,24 +15,26 @@
 // HTTP/1.1 over the socket of [SocketPath]. The parameter q has the request in JSON. POST is for requests that change
 // something or take long.
 //
-//	GET  /larder/v2/sync      Sync
-//	GET  /larder/v2/status    Status
-//	GET  /larder/v2/check     store.Report
-//	POST /larder/v2/compact   store.Compacted; rewrites the file without free pages
-//	POST /larder/v2/rekey     store.Compacted; rewrites the file under the current key; q is its id
-//	POST /larder/v2/audit     [Audited…]; compares all collections with the API server, and repairs differences
-//	GET  /larder/v2/records   stream of the entry.Entry values of the Query q, in key order, with stored payloads
-//	GET  /larder/v2/changes   stream of the Logged values of the LogQuery q; the last is a Bookmark
-//	GET  /larder/v2/watch     stream of the Event values of the WatchQuery q, until the client disconnects
-//	POST /larder/v2/snapshot  the snapshot of the SaveRequest q, not encrypted
+//	GET  /larder/v3/sync      Sync
+//	GET  /larder/v3/status    Status
+//	GET  /larder/v3/check     store.Report
+//	POST /larder/v3/compact   store.Compacted; rewrites the file without free pages
+//	POST /larder/v3/rekey     store.Compacted; rewrites the file under the current key; q is its id
+//	POST /larder/v3/audit     [Audited…]; compares all collections with the API server, and repairs differences
+//	GET  /larder/v3/records   stream of blocks with the entries of the Query q, in key order, with stored payloads
+//	GET  /larder/v3/changes   stream of the Logged values of the LogQuery q; the last is a Bookmark
+//	GET  /larder/v3/watch     stream of the Event values of the WatchQuery q, until the client disconnects
+//	POST /larder/v3/snapshot  the snapshot of the SaveRequest q, not encrypted
 //
-// The first six respond with JSON, the next three with a stream of gob values, and the last one with a file. A response
-// other than 200 has an error in JSON: {"error":"…"}, with a "code" if the client must know the kind of the error. A
-// stream ends with the trailer Larder-End, which has the error, or {}; a stream without the trailer is incomplete. A
-// process with another version of the protocol returns 404 with both versions.
+// The first six respond with JSON, the next three with a stream of gob values, and the last one with a file. A block is
+// a []byte with entries as in a block of a snapshot (package layout), about 256 KiB. Every response ends with the
+// trailer Larder-End in JSON: {}, or {"error":"…"} with a "code" if the client must know the kind of the error. A
+// response without the trailer is incomplete. A process with another version of the protocol returns 404 with both
+// versions.
 //
-// A client, such as a pager, may pause without limit. Each request needs memory for one page of entries and a buffer.
-// While a client watches, it also requests the sync's description from time to time, to detect a stopped process.
+// A client, such as a pager, may pause without limit. Each request needs memory for one page of entries, a block and a
+// buffer. While a client watches, it also requests the sync's description from time to time, to detect a stopped
+// process.
 //
 // # Order, consistency, ownership
 //

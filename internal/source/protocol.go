@@ -16,7 +16,7 @@ import (
 // The paths of the requests on the socket begin with the version of the protocol: a process with another version
 // returns 404.
 const (
-	prefix       = "/larder/v2/"
+	prefix       = "/larder/v3/"
 	pathSync     = prefix + "sync"
 	pathStatus   = prefix + "status"
 	pathCheck    = prefix + "check"
@@ -30,14 +30,14 @@ const (
 
 	// paramQuery is the URL parameter with the request's query in JSON.
 	paramQuery = "q"
-	// trailerEnd is the HTTP trailer that ends a stream, with the stream's error in JSON. maxTrailer is the maximum size
-	// of that trailer in bytes. It fits 20 lines of an UnreadableError with the longest keys.
+	// trailerEnd is the HTTP trailer that ends a response, with the error of the request in JSON. maxTrailer is the
+	// maximum size of that trailer in bytes. It fits 20 lines of an UnreadableError with the longest keys.
 	trailerEnd = "Larder-End"
 	maxTrailer = 1 << 20
 )
 
-// failure is an error as sent over the socket: in the body of a response other than 200, or in the trailer of a stream.
-// The zero value means success.
+// failure is an error as sent over the socket: in the trailer of a response, or in the body of a 404. The zero value
+// means success.
 type failure struct {
 	Error string `json:"error,omitempty"`
 	// Code is a key of the map codes. It is empty if the client need not know the kind of the error.
@@ -55,7 +55,7 @@ var ErrOtherVersion = errors.New("another version of larder")
 var codes = map[string]error{
 	"noCollection": ErrNoCollection, "notLive": ErrNotLive, "slow": ErrSlow, "stopping": ErrStopping,
 	"notKept": consumer.ErrNotKept, "damaged": entry.ErrDamaged, "sealed": seal.ErrSealed,
-	"noSpace": store.ErrNoSpace, "incompatible": entry.ErrIncompatible, codeOtherVersion: ErrOtherVersion,
+	"noSpace": store.ErrNoSpace, "incompatible": entry.ErrIncompatible, "otherVersion": ErrOtherVersion,
 }
 
 func newFailure(err error) (f failure) {
@@ -90,16 +90,14 @@ func (f failure) err() error {
 	return nil
 }
 
-const codeOtherVersion = "otherVersion"
-
 // unknownPath returns the failure for a path that this version of the protocol does not have.
 func unknownPath(sync Sync, r *http.Request) failure {
 	client, isLarder := strings.CutPrefix(r.UserAgent(), agent)
 	if !isLarder {
 		client = "of another version"
 	}
-	return failure{Code: codeOtherVersion, Error: fmt.Sprintf("the sync that holds the store is larder %s, and has no %s "+
-		"for larder %s: run both of one version", sync.Version, r.URL.Path, client)}
+	return newFailure(&wireError{is: ErrOtherVersion, message: fmt.Sprintf("the sync that holds the store is larder %s, "+
+		"and has no %s for larder %s: run both of one version", sync.Version, r.URL.Path, client)})
 }
 
 // wireError is an error that the larder sync has sent. Its message already contains the text of is, the error's kind.

@@ -22,6 +22,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/base"
+	"github.com/larder-dev/larder/internal/layout"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -49,12 +50,9 @@ type Holder interface {
 
 // Server answers the requests of other processes' commands, for the process that holds the store.
 type Server struct {
-	http   *http.Server
+	http *http.Server
+	// cancel cancels the running requests.
 	cancel context.CancelFunc
-	// ending is canceled at the beginning of Close, before other requests are canceled. It ends watches, which would not
-	// end by themselves.
-	ending context.Context
-	end    context.CancelFunc
 	// serving waits for the goroutine that accepts connections, and handlers for the running requests.
 	serving  sync.WaitGroup
 	handlers sync.WaitGroup
@@ -63,8 +61,6 @@ type Server struct {
 // NewServer returns a server that answers from h, which must stay usable until Close. sync describes this process.
 // Start starts the server.
 func NewServer(h Holder, sync Sync) *Server {
-	s := &Server{}
-	s.ending, s.end = context.WithCancel(context.Background())
 	mux := http.NewServeMux()
 	answer(mux, "GET "+pathSync, func(context.Context, nothing) (Sync, error) { return sync, nil })
 	answer(mux, "GET "+pathStatus, func(ctx context.Context, _ nothing) (Status, error) {
@@ -79,47 +75,40 @@ func NewServer(h Holder, sync Sync) *Server {
 	answer(mux, "POST "+pathAudit, func(ctx context.Context, _ nothing) ([]Audited, error) { return h.Audit(ctx) })
 	answer(mux, "POST "+pathRekey, h.Rekey)
 	stream(mux, "GET "+pathRecords, func(ctx context.Context, q Query, out *output) error {
-		return h.Entries(ctx, q, func(e entry.Entry) error { return out.send(e, false) })
+		return sendBlocks(ctx, h, q, out)
 	})
 	stream(mux, "GET "+pathChanges, func(ctx context.Context, q LogQuery, out *output) error {
 		from, err := h.Log(ctx, q, func(l Logged) error { return out.send(l, false) })
 		return errors.Join(err, out.send(Logged{Type: Bookmark, Time: from}, false))
 	})
 	stream(mux, "GET "+pathWatch, func(ctx context.Context, q WatchQuery, out *output) error {
-		ctx, cancel := context.WithCancelCause(ctx)
-		defer cancel(nil)
-		defer context.AfterFunc(s.ending, func() { cancel(ErrStopping) })()
-		return cmp.Or(h.Watch(ctx, q, func(e Event) error { return out.send(e, e.Type == Bookmark) }), ErrStopping)
+		return h.Watch(ctx, q, func(e Event) error { return out.send(e, e.Type == Bookmark) })
 	})
 	stream(mux, "POST "+pathSnapshot, func(ctx context.Context, r SaveRequest, out *output) error {
 		r.Larder = sync.Version
 		return h.Save(ctx, out.buffer, r)
 	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		writeJSON(w, http.StatusNotFound, unknownPath(sync, r))
+		w.WriteHeader(http.StatusNotFound)
+		_ = json.NewEncoder(w).Encode(unknownPath(sync, r))
 	})
-	s.http = &http.Server{Handler: s.track(mux), ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout}
+	ctx, cancel := context.WithCancel(context.Background())
+	s := &Server{cancel: cancel}
+	s.http = &http.Server{Handler: s.track(mux), ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout,
+		BaseContext: func(net.Listener) context.Context { return ctx }}
 	return s
 }
 
 // Start accepts connections from l on a new goroutine until Close, which closes l.
-func (s *Server) Start(l net.Listener) {
-	ctx, cancel := context.WithCancel(context.Background())
-	s.cancel = cancel
-	s.http.BaseContext = func(net.Listener) context.Context { return ctx }
-	s.serving.Go(func() { _ = s.http.Serve(l) })
-}
+func (s *Server) Start(l net.Listener) { s.serving.Go(func() { _ = s.http.Serve(l) }) }
 
-// Close stops listening and ends watches. It waits two seconds for other requests before it cancels them. When Close
-// returns, no goroutine of the server runs. It does not close the store.
+// Close stops listening. It waits two seconds for running requests before it cancels them. When Close returns, no
+// goroutine of the server runs. It does not close the store.
 func (s *Server) Close() error {
-	s.end()
 	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
 	defer cancel()
 	err := s.http.Shutdown(ctx)
-	if s.cancel != nil {
-		s.cancel()
-	}
+	s.cancel()
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = s.http.Close()
 	}
@@ -139,53 +128,32 @@ func (s *Server) track(next http.Handler) http.Handler {
 
 type nothing struct{}
 
-func queryOf[Q any](r *http.Request) (q Q, err error) {
-	text := r.URL.Query().Get(paramQuery)
-	if text == "" {
-		return q, nil
-	}
-	if err := json.Unmarshal([]byte(text), &q); err != nil {
-		return q, fmt.Errorf("the request cannot be read: %w", err)
-	}
-	return q, nil
-}
-
+// answer registers a handler for pattern that responds with the value of the function ask in JSON.
 func answer[Q, T any](mux *http.ServeMux, pattern string, ask func(context.Context, Q) (T, error)) {
-	mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-		q, err := queryOf[Q](r)
-		var value any
-		if err == nil {
-			value, err = ask(r.Context(), q)
-		}
+	stream(mux, pattern, func(ctx context.Context, q Q, out *output) error {
+		value, err := ask(ctx, q)
 		if err != nil {
-			writeJSON(w, http.StatusInternalServerError, newFailure(err))
-			return
+			return err
 		}
-		writeJSON(w, http.StatusOK, value)
+		return json.NewEncoder(out.buffer).Encode(value)
 	})
 }
 
-func writeJSON(w http.ResponseWriter, status int, value any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(value)
-}
-
-// stream registers a handler for pattern that responds with the stream that the function write sends. The trailer of
-// the response has the error of write.
+// stream registers a handler for pattern that responds with what the function write sends. The trailer of the response
+// has the error of write.
 func stream[Q any](mux *http.ServeMux, pattern string, write func(context.Context, Q, *output) error) {
 	mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Trailer", trailerEnd)
 		out := newOutput(w)
-		q, err := queryOf[Q](r)
+		var q Q
+		err := json.Unmarshal([]byte(cmp.Or(r.URL.Query().Get(paramQuery), "null")), &q)
 		if err == nil {
 			err = write(r.Context(), q, out)
 		}
 		if out.buffer.Flush() != nil {
 			return
 		}
-		end, err := json.Marshal(newFailure(err))
-		if err == nil {
+		if end, err := json.Marshal(newFailure(err)); err == nil {
 			w.Header().Set(trailerEnd, string(end))
 		}
 	})
@@ -211,6 +179,23 @@ func (o *output) send(value any, flush bool) error {
 		return err
 	}
 	return o.control.Flush()
+}
+
+// sendBlocks sends the entries that q selects, in blocks of the size and the encoding of a snapshot's blocks.
+func sendBlocks(ctx context.Context, src Source, q Query, out *output) error {
+	var block []byte
+	err := src.Entries(ctx, q, func(e entry.Entry) error {
+		if block = layout.AppendRecord(block, e); len(block) < layout.BlockTarget {
+			return nil
+		}
+		err := out.send(block, false)
+		block = layout.Reuse(block)
+		return err
+	})
+	if sendErr := out.send(block, false); err == nil {
+		err = sendErr
+	}
+	return err
 }
 
 // maxSocketPath is the maximum length, in bytes, of a path that is used unchanged as the address of a socket. The

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/layout"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -159,9 +160,34 @@ func TestCloseEndsStalledReader(t *testing.T) {
 	}
 }
 
+// TestEntriesInBlocks checks that the entries of several blocks, of which one is larger than a block, arrive unchanged.
+func TestEntriesInBlocks(t *testing.T) {
+	var many []*unstructured.Unstructured
+	for i := range 1000 {
+		u := pod("a", fmt.Sprintf("p%04d", i), nil)
+		u.Object["filler"] = strings.Repeat("x", 1024)
+		if i == 500 {
+			u.Object["filler"] = strings.Repeat("x", 2*layout.BlockTarget)
+		}
+		many = append(many, u)
+	}
+	src := &fakeSource{collections: map[string]*fakeCollection{"c": newFake(many...)}}
+	client, _ := serve(t, src)
+	var want, got []entry.Entry
+	for of, all := range map[Source]*[]entry.Entry{src: &want, client: &got} {
+		must(t, of.Entries(t.Context(), Query{Collection: "c"}, func(e entry.Entry) error {
+			*all = append(*all, e)
+			return nil
+		}))
+	}
+	if d := cmp.Diff(want, got); d != "" || len(got) != len(many) {
+		t.Errorf("%d entries: %s", len(got), d)
+	}
+}
+
 func TestAnswerWithoutEnd(t *testing.T) {
 	server := &fakeSync{other: func(w http.ResponseWriter, _ *http.Request) {
-		_ = newOutput(w).send(entry.Entry{Key: "a/x"}, true)
+		_ = newOutput(w).send(layout.AppendRecord(nil, entry.Entry{Key: "a/x"}), true)
 	}}
 	if _, err := collect(t.Context(), server.dial(t), Query{Collection: "c"}); !errors.Is(err, errBroken) {
 		t.Errorf("got %v, want errBroken", err)

@@ -74,6 +74,14 @@ var cliMutants = []mutant{
 		test:   "TestAnswerWithoutEnd",
 	},
 	{
+		name:   "cli/last-block-lost",
+		breaks: "A sync also sends the entries after the last full block.",
+		file:   "internal/source/server.go",
+		old:    `sendErr := out.send(block, false); err == nil {`,
+		new:    `sendErr := error(nil); err == nil {`,
+		test:   "TestSocketAnswersAsTheSource",
+	},
+	{
 		name:   "cli/status-without-notes",
 		breaks: "The status of a collection has its known defects.",
 		file:   "internal/source/status.go",

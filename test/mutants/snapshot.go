@@ -12,7 +12,7 @@ var snapshotMutants = []mutant{
 	{
 		name:   "snapshot/block-count-not-verified",
 		breaks: "A block has the records that the index names.",
-		file:   "snapshot/internal/layout/layout.go",
+		file:   "internal/layout/layout.go",
 		old: `	if n != b.Count || last != b.Last {
 `,
 		new: `	if last != b.Last {
@@ -32,7 +32,7 @@ var snapshotMutants = []mutant{
 	{
 		name:   "snapshot/index-of-other-blocks",
 		breaks: "An index names the blocks that are before it, and all of them.",
-		file:   "snapshot/internal/layout/layout.go",
+		file:   "internal/layout/layout.go",
 		old: `	if begin != end {
 `,
 		new: `	if begin > end {
@@ -72,7 +72,7 @@ var snapshotMutants = []mutant{
 	{
 		name:   "snapshot/order-not-verified",
 		breaks: "A reader returns keys in order, or an error.",
-		file:   "snapshot/internal/layout/layout.go",
+		file:   "internal/layout/layout.go",
 		old: `		case r.Key <= last:
 			return "its keys are not in order"
 `,
