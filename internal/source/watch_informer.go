@@ -75,26 +75,22 @@ type informerWatch struct {
 
 // pass sends queued events to the watch's reader until the watch ends. The list is in the queue once handle has synced.
 func (h *informerWatch) pass(handle cache.ResourceEventHandlerRegistration, fn func(Event) error) error {
-	listed := handle.HasSyncedChecker().Done()
-	for more := false; ; {
-		// The queue is emptied before the check of handle: once handle has synced, the whole list is in the queue.
-		select {
-		case e := <-h.queue:
+	listed := handle.HasSyncedChecker().Done() // listed is nil once the end of the list was sent
+	for sent, ended := false, false; ; {
+		for len(h.queue) > 0 {
 			if h.ctx.Err() != nil {
 				return context.Cause(h.ctx)
 			}
-			if err := fn(e); err != nil {
+			if err := fn(<-h.queue); err != nil {
 				return err
 			}
-			more = true
-			continue
-		default:
+			sent = true
 		}
-		if more {
-			more = false
-			if err := fn(Event{Type: Bookmark}); err != nil {
+		if sent || ended {
+			if err := fn(Event{Type: Bookmark, Listed: ended && h.list}); err != nil {
 				return err
 			}
+			sent, ended = false, false
 		}
 		select {
 		case <-h.ctx.Done():
@@ -103,29 +99,9 @@ func (h *informerWatch) pass(handle cache.ResourceEventHandlerRegistration, fn f
 			if err := fn(e); err != nil {
 				return err
 			}
-			more = true
+			sent = true
 		case <-listed:
-			listed = nil
-			if err := h.drain(fn); err != nil {
-				return err
-			}
-			if err := fn(Event{Type: Bookmark, Listed: h.list}); err != nil {
-				return err
-			}
-			more = false
-		}
-	}
-}
-
-func (h *informerWatch) drain(fn func(Event) error) error {
-	for {
-		select {
-		case e := <-h.queue:
-			if err := fn(e); err != nil {
-				return err
-			}
-		default:
-			return nil
+			listed, ended = nil, true
 		}
 	}
 }
