@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 
@@ -22,8 +21,8 @@ func storeBackoff() *wait.Backoff {
 }
 
 // commit calls attempt, a write to the store, until it succeeds, and then calls done with the resulting changes. It
-// holds deltasMu for both calls. Between attempts it releases deltasMu, repairs the store if necessary, and waits. It
-// returns an error only if ctx has ended or the store is closed.
+// holds deltasMu for both calls. Between attempts it releases deltasMu and waits. It returns an error only if ctx has
+// ended or the run must end.
 func (p *loop) commit(
 	ctx context.Context, attempt func() (entry.Result, error), done func(changes []entry.Change),
 ) error {
@@ -38,10 +37,9 @@ func (p *loop) commit(
 	})
 }
 
-// persist repeats once, a write to the store, until it succeeds. Between attempts it repairs the store if necessary,
-// and waits. It returns an error only if ctx has ended or the store is closed.
+// persist repeats once, a write to the store, until it succeeds. It waits between attempts. It returns an error only if
+// ctx has ended or the run must end.
 func (p *loop) persist(ctx context.Context, once func() (entry.Result, error)) error {
-	repaired := false
 	for delay := storeBackoff(); ; {
 		res, err := once()
 		p.due.Log()
@@ -51,49 +49,19 @@ func (p *loop) persist(ctx context.Context, once func() (entry.Result, error)) e
 			p.healthy(ctx)
 			return nil
 		}
-		if ctx.Err() != nil || isClosed(err) {
+		if ctx.Err() != nil || p.endsRun(err) {
 			return err
 		}
 		p.unhealthy(ctx, err)
-		if errors.Is(err, store.ErrReplaceLost) {
-			p.discardList(ctx)
-			continue
-		}
-		if needsRebuild(err) && p.repair(ctx) == nil && !repaired {
-			repaired = true // only the attempt after the first repair is immediate
-			continue
-		}
 		if err := base.Sleep(ctx, p.clock, delay.Step()); err != nil {
 			return err
 		}
 	}
 }
 
-// discardList aborts the current list and requests another. Deltas are dropped until that list begins.
-func (p *loop) discardList(ctx context.Context) {
-	p.abortList()
-	p.void = true
-	p.losses = p.lossesNow()
-	p.listAgain(ctx, reflector.ReasonDamaged)
-}
-
-// listAgain requests a list because the store lacks objects. The first request since a list was stored is immediate;
-// later ones back off, so that a disk that cannot store a list does not cause one list after another. If the aborted
-// list rewrites all stored objects, the new list does too.
-func (p *loop) listAgain(ctx context.Context, reason reflector.Reason) {
-	p.markMissing()
-	if p.pause == nil {
-		p.pause = storeBackoff()
-	} else if base.Sleep(ctx, p.clock, p.pause.Step()) != nil {
-		return
-	}
-	switch {
-	case p.rewrites && p.listReason.Rewrites():
-		reason = p.listReason
-	case p.rewrites:
-		reason = p.rewritingReason()
-	}
-	p.relist(reason)
+// endsRun reports whether the run must end after err: the store is closed, or its file is damaged.
+func (i *sharedInformer) endsRun(err error) bool {
+	return isClosed(err) || i.file != nil && i.file.Err() != nil
 }
 
 func (p *loop) markMissing() {
@@ -101,43 +69,17 @@ func (p *loop) markMissing() {
 	p.sync.missing.Store(true)
 }
 
-func (i *sharedInformer) rewritingReason() reflector.Reason {
-	if reason := i.health.rewritingNow(); reason.Rewrites() {
-		return reason
-	}
-	return reflector.ReasonUnreadable
-}
-
-// relistLosses requests a list if a rebuild of the file has lost objects of the collection. Any informer on the file
-// may have made the rebuild.
-func (p *loop) relistLosses(ctx context.Context) {
-	n := p.lossesNow()
-	if n == p.losses {
-		return
-	}
-	p.losses = n
-	klog.FromContext(ctx).Info("The store has lost objects; listing again", "type", p.o.ObjectDescription)
-	p.listAgain(ctx, reflector.ReasonDamaged)
-}
-
-func (p *loop) lossesNow() int {
-	if p.collection == nil {
-		return 0
-	}
-	return p.collection.Losses()
-}
-
 // markPatience bounds how long markDue waits for the disk.
 const markPatience = 5 * time.Second
 
-// markDue stores the reason for a due list, so that the next process lists if this one ends first. If the disk is full
-// or hangs, markDue returns with the reason only in memory; the store keeps trying to commit it.
+// markDue stores the reason for a due list, so that the next process lists if this one ends first. If the disk is full,
+// fails or hangs, markDue returns with the reason only in memory; the store keeps trying to commit it.
 func (p *loop) markDue(ctx context.Context, reason reflector.Reason) error {
 	attempt := func() (entry.Result, error) {
 		waiting, cancel := context.WithTimeout(ctx, markPatience)
 		defer cancel()
 		err := p.store.SetMustRelist(waiting, string(reason))
-		if err != nil && !needsRebuild(err) {
+		if err != nil && !p.endsRun(err) {
 			if info, infoErr := p.store.Info(ctx); infoErr == nil && info.MustRelist == string(reason) {
 				err = nil
 			}
@@ -145,59 +87,6 @@ func (p *loop) markDue(ctx context.Context, reason reflector.Reason) error {
 		return entry.Result{}, err
 	}
 	return p.commit(ctx, attempt, func([]entry.Change) {})
-}
-
-func needsRebuild(err error) bool {
-	return errors.Is(err, store.ErrOutcomeUnknown) || errors.Is(err, entry.ErrDamaged)
-}
-
-// repair rebuilds the store's file from the readable records. If that loses objects, it requests a list and adds the
-// lost keys to unseen: handlers get a delete for each lost key that the list lacks too.
-func (p *loop) repair(ctx context.Context) error {
-	if p.file == nil {
-		return errors.New("the objects are in memory only: there is nothing to rebuild")
-	}
-	if p.list != nil {
-		p.discardList(ctx)
-	}
-	before, err := p.store.Keys(ctx)
-	if err != nil {
-		utilruntime.HandleErrorWithContext(ctx, err, "The keys of a damaged store cannot be read; deletes may be missed",
-			"type", p.o.ObjectDescription)
-	}
-	if err := p.file.Rebuild(ctx); err != nil {
-		p.unhealthy(ctx, fmt.Errorf("rebuild the store: %w", err))
-		return err
-	}
-	after, err := p.store.Keys(ctx)
-	if err != nil {
-		return err
-	}
-	p.noteLost(before, after)
-	info, err := p.store.Info(ctx)
-	if err != nil {
-		return err
-	}
-	p.losses = p.lossesNow()
-	if !p.void && (info.MustRelist != "" || !info.Complete) { // void means that a list has been requested already
-		p.listAgain(ctx, missingReason(info))
-	}
-	return nil
-}
-
-// noteLost adds to unseen (lost keys that handlers know) the keys in before that after lacks. Both slices are sorted.
-func (p *loop) noteLost(before, after []string) {
-	if p.unseen == nil {
-		p.unseen = map[string]bool{}
-	}
-	for _, key := range before {
-		for len(after) > 0 && after[0] < key {
-			after = after[1:]
-		}
-		if len(after) == 0 || after[0] != key {
-			p.unseen[key] = true
-		}
-	}
 }
 
 // unhealthy sets Status.Err because the store fails. It also logs, and calls the watch error handlers, if the store was
@@ -243,7 +132,7 @@ func (i *sharedInformer) setStoreErr(err error) {
 }
 
 // watchCommits updates Status.Err when dirty changes cannot be committed, and when they can be committed again. The
-// process loop reports failures that need a rebuild.
+// process loop reports a failed file.
 func (i *sharedInformer) watchCommits(ctx context.Context) {
 	if i.file == nil {
 		return
@@ -251,7 +140,7 @@ func (i *sharedInformer) watchCommits(ctx context.Context) {
 	for {
 		next := i.file.Committed()
 		err := i.file.CommitErr()
-		if needsRebuild(err) {
+		if i.file.Err() != nil {
 			err = nil
 		}
 		i.noteCommitErr(ctx, err)
@@ -293,82 +182,98 @@ func (i *sharedInformer) watchResident(ctx context.Context) {
 		return
 	}
 	err := i.collection.WaitResident(ctx)
-	if err == nil || ctx.Err() != nil || isClosed(err) || needsRebuild(err) {
+	if err == nil || ctx.Err() != nil || isClosed(err) || errors.Is(err, entry.ErrDamaged) {
 		return
 	}
 	i.asks.ToReplace(err)
 }
 
-// watchFailure wakes the process loop when the file fails, so that damage which only a reader has found is repaired
-// without an event. It also wakes the process loop when a reader finds an object that this program cannot decode, and
-// when the store is closed, which ends the run.
+// watchFailure wakes the process loop when the file fails, which ends the run, and when a damaged record is found, so
+// that a list replaces it without an event. It also wakes the process loop when a reader finds an object that this
+// program cannot decode, and when the store is closed, which ends the run.
 func (i *sharedInformer) watchFailure(ctx context.Context) {
 	if i.file == nil {
 		return
 	}
-	readers := i.indexer.Failed()
+	readers, damage := i.indexer.Failed(), i.file.DamageFound()
+	var again <-chan time.Time
 	for {
 		select {
 		case <-i.file.Failed():
+		case <-damage:
+		case <-again:
 		case <-readers:
 			if !errors.Is(i.indexer.Err(), entry.ErrIncompatible) {
-				readers = nil // Failed of the file reports the file's failures, and other errors need no list
+				readers = nil // DamageFound and Failed report damage, and other errors need no list
 				continue
 			}
 		case <-i.file.Closing():
 		case <-ctx.Done():
 			return
 		}
-		// The process loop retries until the store is repaired. A later failure closes a new channel of file.Failed.
+		damage, again = i.file.DamageFound(), nil
 		select {
 		case <-i.asks.ToLook():
 		case <-ctx.Done():
 			return
 		}
 		readers = i.indexer.Failed()
+		if i.mustListDamaged(ctx) {
+			again = i.clock.After(unreadablePause) // the process loop may have skipped the request
+		}
 	}
 }
 
-// repairFailure repairs the store if it has failed and no other informer has repaired it yet. If a reader has found an
-// object that this program cannot decode, it reports the object and requests a list. Then it clears the indexer's
+// mustListDamaged reports whether the collection has damaged records, or has lost some.
+func (i *sharedInformer) mustListDamaged(ctx context.Context) bool {
+	info, err := i.store.Info(ctx)
+	return err == nil && info.MustRelist == store.MustRelistDamaged
+}
+
+// look returns the error that ends the run if the store is closed or its file has failed. If a record is damaged, or a
+// reader has found an object that this program cannot decode, it requests a list. Otherwise it clears the indexer's
 // error.
-func (p *loop) repairFailure(ctx context.Context) error {
-	attempt := func() (entry.Result, error) {
-		select {
-		case <-p.file.Closing():
-			return entry.Result{}, store.ErrClosed
-		default:
-			return entry.Result{}, p.file.Err()
-		}
+func (p *loop) look(ctx context.Context) error {
+	select {
+	case <-p.file.Closing():
+		return store.ErrClosed
+	default:
 	}
-	err := p.commit(ctx, attempt, func([]entry.Change) {})
-	if err == nil {
-		if err := p.indexer.Err(); errors.Is(err, entry.ErrIncompatible) && !p.listDue {
-			p.listForReader(ctx, err)
-		}
-		p.indexer.ClearErr()
+	if err := p.file.Err(); err != nil {
+		return err
 	}
-	return err
+	logger := klog.FromContext(ctx).WithValues("type", p.o.ObjectDescription, "collection", p.o.Identity.String())
+	err := p.indexer.Err()
+	switch {
+	case p.mustListDamaged(ctx):
+		if !p.listDue && p.list == nil && p.mayListUnreadable() {
+			logger.Error(nil, "The store has damaged records; listing again")
+			p.markMissing()
+			p.relist(reflector.ReasonDamaged)
+		}
+		return nil
+	case errors.Is(err, entry.ErrIncompatible) && !p.listDue && p.mayListUnreadable():
+		logger.Error(err, "A reader has met a stored object that cannot be read; listing again")
+		p.listUnreadable()
+	}
+	p.indexer.ClearErr()
+	return nil
 }
 
-// unreadableBackoff spaces the lists for unreadable objects. One such list replaces them all, so a second one means
-// that the codec is inconsistent.
-func unreadableBackoff() *wait.Backoff {
-	return &wait.Backoff{Duration: time.Minute, Factor: 2, Jitter: 0.2, Steps: 10, Cap: time.Hour}
-}
+// unreadablePause is the least time between lists for unreadable objects.
+const unreadablePause = time.Minute
 
-// listForReader reports that a reader has found an unreadable object, and requests a list that replaces it. During the
-// backoff after the last such list it does nothing: the next reader that finds the object causes the request.
-func (p *loop) listForReader(ctx context.Context, err error) {
+// mayListUnreadable reports whether unreadable objects may cause a list now. One such list replaces them all, so a
+// second one means that the codec is inconsistent or the disk bad: they back off from a minute to an hour. A reader
+// that finds such an object later causes the request again.
+func (p *loop) mayListUnreadable() bool {
 	now := p.clock.Now()
 	if now.Before(p.unreadableUntil) {
-		return
+		return false
 	}
 	if p.unreadablePause == nil {
-		p.unreadablePause = unreadableBackoff()
+		p.unreadablePause = &wait.Backoff{Duration: unreadablePause, Factor: 2, Jitter: 0.2, Steps: 10, Cap: time.Hour}
 	}
 	p.unreadableUntil = now.Add(p.unreadablePause.Step())
-	utilruntime.HandleErrorWithContext(ctx, err, "A reader has met a stored object that cannot be read; listing again",
-		"type", p.o.ObjectDescription, "collection", p.o.Identity.String())
-	p.listUnreadable()
+	return true
 }

@@ -2,6 +2,7 @@ package informer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -73,21 +74,15 @@ func (a audited) Verify(ctx context.Context, within time.Duration) error {
 	return file.Scrub(ctx)
 }
 
-// Repaired waits until the process loop has repaired the damage of the file that err reports. It returns err if err
-// does not report damage.
+// Repaired waits until a list has replaced the damaged records that err reports. It returns err if err does not report
+// damaged records.
 func (a audited) Repaired(ctx context.Context, err error) error {
-	for err != nil {
-		if !needsRebuild(err) || a.i.file == nil {
-			return err
-		}
+	if !errors.Is(err, entry.ErrDamaged) || a.i.file == nil || a.i.file.Err() != nil {
+		return err
+	}
+	for waited := false; !waited || a.i.sync.missing.Load(); waited = true {
 		if err := base.Sleep(ctx, a.i.clock, time.Second); err != nil {
 			return err
-		}
-		err = a.i.file.Err()
-		for err == nil && a.i.sync.missing.Load() {
-			if err := base.Sleep(ctx, a.i.clock, time.Second); err != nil {
-				return err
-			}
 		}
 	}
 	return nil

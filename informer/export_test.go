@@ -1,8 +1,6 @@
 package informer
 
 import (
-	"context"
-
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/informer/durable"
@@ -19,27 +17,6 @@ func Store(i *Informer) store.Interface { return i.shared.store }
 
 // SetStore replaces the informer's store before its run, for example by a store that fails, is slow or finds damage.
 func SetStore(i *Informer, s store.Interface) { i.shared.store, i.shared.distribution.store = s, s }
-
-func SetRebuild(i *Informer, fn func(ctx context.Context) error) {
-	i.shared.file = rebuilt{i.shared.file, fn}
-}
-
-type rebuilt struct {
-	file
-	fn func(ctx context.Context) error
-}
-
-func (r rebuilt) Rebuild(ctx context.Context) error { return r.fn(ctx) }
-
-// SetLosses replaces the store's count of file rebuilds in which the informer's collection lost objects.
-func SetLosses(i *Informer, fn func() int) { i.shared.collection = lossy{i.shared.collection, fn} }
-
-type lossy struct {
-	collection
-	fn func() int
-}
-
-func (l lossy) Losses() int { return l.fn() }
 
 // SetFailure replaces the reported failure of the informer's store file by f.
 func SetFailure(i *Informer, f interface {

@@ -1,7 +1,6 @@
 package informer_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,7 +13,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/codec"
-	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
@@ -153,17 +151,9 @@ func TestOutcomeUnknown(t *testing.T) {
 		i := r.open()
 		f := &faultyStore{Interface: informer.Store(i)}
 		informer.SetStore(i, f)
-		rebuilds := 0
-		informer.SetRebuild(i, func(context.Context) error {
-			if rebuilds++; rebuilds < 3 {
-				return errors.New("from the test")
-			}
-			f.set(nil, 0)
-			return nil
-		})
 		r.run(h)
 		h.take()
-		f.set(store.ErrOutcomeUnknown, -1)
+		f.set(store.ErrOutcomeUnknown, 3)
 		r.srv.write("a/3", "x")
 		synctest.Wait()
 		r.srv.delete("a/2")
@@ -176,8 +166,8 @@ func TestOutcomeUnknown(t *testing.T) {
 				t.Errorf("no call about %s in %q", key, got)
 			}
 		}
-		if rebuilds != 3 {
-			t.Errorf("%d rebuilds", rebuilds)
+		if n := f.failed(); n != 3 {
+			t.Errorf("%d failures", n)
 		}
 		equal(t, "store", r.stored(), r.srv.state())
 		r.close()
@@ -195,13 +185,12 @@ func TestContradictedByAWriteOfUnknownOutcome(t *testing.T) {
 		i := r.open()
 		f := &faultyStore{Interface: informer.Store(i)}
 		informer.SetStore(i, f)
-		informer.SetRebuild(i, func(context.Context) error { f.set(nil, 0); return nil })
 		r.run()
 		r.srv.setSilent(true)
 		r.srv.write("a/lost", "x")
 		r.srv.delete("a/00")
 		r.srv.setSilent(false)
-		f.set(store.ErrOutcomeUnknown, -1)
+		f.set(store.ErrOutcomeUnknown, 1)
 		r.srv.write("a/lost", "y")
 		time.Sleep(time.Minute)
 		synctest.Wait()
@@ -216,65 +205,6 @@ func TestContradictedByAWriteOfUnknownOutcome(t *testing.T) {
 
 func mentions(line, description string) bool {
 	return len(line) >= len(description) && line[len(line)-len(description):] == description
-}
-
-// lossyStore is a store whose rebuild loses objects, as the rebuild of a damaged file does.
-type lossyStore struct {
-	*faultyStore
-	lost map[string]bool
-}
-
-func (s *lossyStore) Info(ctx context.Context) (entry.Info, error) {
-	info, err := s.Interface.Info(ctx)
-	if len(s.lost) > 0 {
-		info.MustRelist = store.MustRelistDamaged
-	}
-	return info, err
-}
-
-// TestDamage checks that handlers get the delete of an object that a repair of the file has lost and the server then
-// deletes.
-func TestDamage(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		for n := range 4 {
-			r.srv.write(fmt.Sprintf("a/%d", n), "x")
-		}
-		h := &recorder{}
-		i := r.open()
-		f := &lossyStore{faultyStore: &faultyStore{Interface: informer.Store(i)}}
-		informer.SetStore(i, f)
-		informer.SetRebuild(i, func(ctx context.Context) error {
-			f.lost = map[string]bool{"a/1": true, "a/2": true}
-			for key := range f.lost {
-				op := entry.Op{Type: entry.Delete, Object: cache.DeletedFinalStateUnknown{Key: key}}
-				if _, err := f.Interface.Apply(ctx, entry.Batch{Ops: []entry.Op{op}}); err != nil {
-					return err
-				}
-			}
-			r.srv.delete("a/2")
-			r.srv.compact()
-			return f.Interface.SetMustRelist(ctx, store.MustRelistDamaged)
-		})
-		r.run(h)
-		h.take()
-		f.set(fmt.Errorf("record: %w", entry.ErrDamaged), 1)
-		r.srv.write("a/0", "y")
-		time.Sleep(2 * time.Minute)
-		synctest.Wait()
-		got := h.take()
-		if !slices.Contains(got, "gone a/2") && !slices.Contains(got, "delete a/2@106=x") {
-			t.Errorf("no delete of a/2 in %q", got)
-		}
-		if s := i.Status().Reflector; s.Relists[reflector.ReasonDamaged] != 1 || s.Relists[reflector.ReasonStore] != 0 {
-			t.Errorf("relists: %v", s.Relists)
-		}
-		equal(t, "store", r.stored(), r.srv.state())
-		if s := i.Status(); s.Reflector.LastRelist == reflector.ReasonCold || s.Reflector.LastRelist == "" {
-			t.Errorf("no relist: %+v", s.Reflector)
-		}
-		r.close()
-	})
 }
 
 type poisonCodec struct{ codec.Codec }

@@ -196,12 +196,10 @@ func TestKindOfExample(t *testing.T) {
 // object is missing. A dropped mark does not count. A mark that was reached while objects were missing counts once they
 // are restored.
 func TestSyncing(t *testing.T) {
-	type batch struct{ mark, missing, dropped, synced, level bool }
+	type batch struct{ mark, missing, synced, level bool }
 	for name, batches := range map[string][]batch{
-		"a mark":                {{}, {mark: true, synced: true, level: true}},
-		"dropped":               {{mark: true, dropped: true}, {}, {mark: true, synced: true, level: true}},
-		"missing, and back":     {{mark: true, missing: true}, {missing: true}, {synced: true, level: true}},
-		"missing, then dropped": {{mark: true, missing: true}, {dropped: true}, {}},
+		"a mark":            {{}, {mark: true, synced: true, level: true}},
+		"missing, and back": {{mark: true, missing: true}, {missing: true}, {synced: true, level: true}},
 		"live, and missing": {
 			{mark: true, synced: true, level: true}, {mark: true, missing: true, synced: true}, {synced: true, level: true},
 		},
@@ -212,7 +210,7 @@ func TestSyncing(t *testing.T) {
 				s.pushed.Add(1)
 			}
 			s.missing.Store(b.missing)
-			s.processed(b.mark, b.dropped)
+			s.processed(b.mark)
 			if got := s.isDone(); got != b.synced {
 				t.Errorf("%s, batch %d: synced %t", name, n, got)
 			}

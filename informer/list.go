@@ -2,8 +2,6 @@ package informer
 
 import (
 	"context"
-	"maps"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,7 +22,6 @@ import (
 // beginList begins a list: it opens a store.Replacement, whose objects replace all stored objects when the list ends.
 func (p *loop) beginList(ctx context.Context, s listStart) error {
 	p.abortList()
-	p.void = false
 	p.sync.listBegun()
 	return p.commit(ctx, func() (entry.Result, error) {
 		info, err := p.store.Info(ctx)
@@ -70,17 +67,7 @@ func (p *loop) foldIn(ctx context.Context, deltas []fifo.Delta) error {
 
 func (p *loop) take(ctx context.Context, attempt func() (entry.Result, error)) error {
 	p.backpressure(ctx)
-	return p.commit(ctx, p.unlessVoid(p.observed(attempt)), p.distributeListed)
-}
-
-// unlessVoid returns a function that calls attempt, unless a repair between attempts has aborted the list.
-func (p *loop) unlessVoid(attempt func() (entry.Result, error)) func() (entry.Result, error) {
-	return func() (entry.Result, error) {
-		if p.list == nil {
-			return entry.Result{}, nil
-		}
-		return attempt()
-	}
+	return p.commit(ctx, p.observed(attempt), p.distributeListed)
 }
 
 func (p *loop) distributeListed(changes []entry.Change) { p.distribute(changes, true) }
@@ -89,27 +76,22 @@ func (p *loop) distributeListed(changes []entry.Change) { p.distribute(changes, 
 // may not fit in memory. Between transactions deltasMu is free, and the store has exactly the state that was
 // distributed. The store applies deletes first, so handlers receive them first, as in client-go.
 func (p *loop) finishList(ctx context.Context, resourceVersion string) error {
-	for more := true; more && p.list != nil; {
-		attempt := p.unlessVoid(p.observed(func() (entry.Result, error) {
+	for more := true; more; {
+		attempt := p.observed(func() (entry.Result, error) {
 			res, err := p.list.Commit(ctx, entry.Batch{ResourceVersion: resourceVersion, LastContact: p.contactTime()})
 			more = res.More
 			return res, err
-		}))
+		})
 		err := p.commit(ctx, attempt, func(changes []entry.Change) {
-			switch {
-			case p.list == nil:
-			case more:
+			if more {
 				p.distributeListed(changes)
-			default:
-				p.endList(ctx, changes)
+			} else {
+				p.endList(changes)
 			}
 		})
 		if err != nil {
 			return err
 		}
-	}
-	if p.list != nil || p.void {
-		return nil
 	}
 	if p.cold && p.file != nil {
 		p.sync.saving++
@@ -124,7 +106,7 @@ func (p *loop) finishList(ctx context.Context, resourceVersion string) error {
 
 // saveFirstList commits the first list, which is in the memtable, and then notifies the process loop, which may report
 // the informer as synced. So a synced informer's first list survives a crash. It retries until ctx ends or the store is
-// closed. Meanwhile the process loop continues, and repairs the file if it has failed.
+// closed. Meanwhile the process loop continues.
 func (p *loop) saveFirstList(ctx context.Context) {
 	for delay := storeBackoff(); ; {
 		err := p.file.Flush(ctx)
@@ -138,42 +120,18 @@ func (p *loop) saveFirstList(ctx context.Context) {
 	}
 }
 
-// endList distributes the last changes of a committed list, and deletes of the objects that a repair has lost and that
-// the list lacks too.
-func (p *loop) endList(ctx context.Context, changes []entry.Change) {
-	p.list, p.pause, p.listDue = nil, nil, false
+// endList distributes the last changes of a committed list.
+func (p *loop) endList(changes []entry.Change) {
+	p.list, p.listDue = nil, false
 	p.sync.missing.Store(false)
 	if p.rewrites {
 		p.health.setRewriting("")
-		p.indexer.ClearErr() // the list has replaced the unreadable bodies
 	}
-	deleted, rest := split(changes)
-	p.distributeListed(deleted)
-	p.distribute(p.unseenDeletes(ctx), true)
-	p.distributeListed(rest)
-	clear(p.unseen)
+	if p.rewrites || p.listReason == reflector.ReasonDamaged {
+		p.indexer.ClearErr() // the list has replaced the unreadable records
+	}
+	p.distributeListed(changes)
 	p.rewrites = false
-}
-
-func split(changes []entry.Change) (deleted, rest []entry.Change) {
-	for _, c := range changes {
-		if c.Type == cache.Deleted {
-			deleted = append(deleted, c)
-		} else {
-			rest = append(rest, c)
-		}
-	}
-	return deleted, rest
-}
-
-func (p *loop) unseenDeletes(ctx context.Context) (out []entry.Change) {
-	for _, key := range slices.Sorted(maps.Keys(p.unseen)) {
-		if obj, err := p.store.Get(ctx, key); err == nil && obj == nil {
-			out = append(out, entry.Change{Type: cache.Deleted, Key: key})
-			delete(p.unseen, key)
-		}
-	}
-	return out
 }
 
 func (p *loop) abortList() {

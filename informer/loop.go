@@ -47,23 +47,12 @@ type loop struct {
 	cold bool
 	// savers waits for the goroutines of saveFirstList.
 	savers sync.WaitGroup
-	// void is true after a list was discarded. The stream of deltas then has a gap, so deltas are dropped until the
-	// next list begins.
-	void bool
-	// unseen holds the keys of objects that handlers know and that a repair of the store has lost. If the next list
-	// lacks them too, the handlers get deletes.
-	unseen map[string]bool
 	// listDue is true while the store may lack objects: a list that restores them is due and not stored yet.
 	listDue bool
-	// pause is the backoff between listAgain's requests; nil if there was none since a list was last stored.
-	pause *wait.Backoff
 	// unreadablePause spaces the lists for unreadable objects, and unreadableUntil is the earliest time of the next;
 	// nil and zero before the first.
 	unreadablePause *wait.Backoff
 	unreadableUntil time.Time
-	// losses is the number of rebuilds with lost objects that need no further list. A higher result of
-	// collection.Losses requires a list.
-	losses int
 	// written is the last write to memory, until reportWrite reports it to the observer; nil if there is none.
 	written *Commit
 	// due holds log lines until deltasMu is released.
@@ -72,7 +61,8 @@ type loop struct {
 	reported error
 }
 
-// run processes batches until ctx ends or the store is closed. It returns nil, or why it cannot continue.
+// run processes batches until ctx ends, the store is closed or its file fails. It returns nil, or why it cannot
+// continue.
 func (p *loop) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer func() {
@@ -82,7 +72,6 @@ func (p *loop) run(ctx context.Context) error {
 		}
 		p.savers.Wait()
 	}()
-	p.losses = p.lossesNow()
 	if err := p.restore(ctx); err != nil {
 		return err
 	}
@@ -93,7 +82,6 @@ func (p *loop) run(ctx context.Context) error {
 			if err := p.handleAsks(ctx, p.asks.Take()); err != nil {
 				return err
 			}
-			p.relistLosses(ctx)
 			p.reviewSources()
 		}
 		switch {
@@ -106,16 +94,15 @@ func (p *loop) run(ctx context.Context) error {
 		if err := p.process(ctx, b.Deltas); err != nil {
 			return err
 		}
-		p.relistLosses(ctx)
 		b.Ack()
-		p.sync.processed(b.Deltas[0].Type == fifo.Drained, p.void)
+		p.sync.processed(b.Deltas[0].Type == fifo.Drained)
 		p.reviewSources()
 	}
 }
 
 func (p *loop) handleAsks(ctx context.Context, a asks.Ask) error {
 	if a.Looked != nil {
-		if err := p.repairFailure(ctx); err != nil {
+		if err := p.look(ctx); err != nil {
 			return err
 		}
 		close(a.Looked)
@@ -154,8 +141,6 @@ func (p *loop) process(ctx context.Context, deltas []fifo.Delta) error {
 		return p.markDue(ctx, d.Object.(reflector.Reason))
 	case d.Type == fifo.ReplaceStarted:
 		return p.beginList(ctx, d.Object.(listStart))
-	case p.void:
-		return nil
 	case d.Type == cache.Replaced:
 		return p.takePage(ctx, d.Object.(page))
 	case d.Type == fifo.ReplacedByRef:
@@ -190,15 +175,14 @@ func (p *loop) apply(ctx context.Context, deltas []fifo.Delta) error {
 	p.backpressure(ctx)
 	return p.commit(ctx, p.observed(attempt), func(changes []entry.Change) {
 		p.handleContradiction(ctx, changes, b.IfContradicted != "")
-		p.distribute(slices.DeleteFunc(changes, p.unknownToHandlers), false)
+		p.distribute(slices.DeleteFunc(changes, unknownToHandlers), false)
 	})
 }
 
 // unknownToHandlers reports whether c deletes an object that no handler knows: the store has no state of it, and the
-// transform refused the state of the DELETED event. Handlers do know objects that a repair has lost; those are in
-// unseen.
-func (p *loop) unknownToHandlers(c entry.Change) bool {
-	return c.Type == cache.Deleted && c.Old == nil && c.New == nil && !p.unseen[c.Key]
+// transform refused the state of the DELETED event. Handlers may know an object whose record is damaged.
+func unknownToHandlers(c entry.Change) bool {
+	return c.Type == cache.Deleted && c.Old == nil && c.New == nil && c.OldRef.Key == ""
 }
 
 // opOf returns the store operation of a delta. It returns false for a bookmark, which has none.
@@ -232,7 +216,6 @@ func (p *loop) distribute(changes []entry.Change, all bool) {
 	p.auditor.Changed(changes)
 	decodes, joined := p.decodes(), p.joinedNow()
 	for _, c := range changes {
-		delete(p.unseen, c.Key)
 		if !decodes {
 			continue
 		}
@@ -322,8 +305,7 @@ type syncing struct {
 	// markDeferred is true if the process loop has reached a fifo.Drained delta while objects were missing. When these are
 	// restored, that delta becomes applied.
 	markDeferred bool
-	// saving counts the first lists that are applied in memory and not committed yet. It exceeds 1 only if a repair of the
-	// file has lost an earlier one.
+	// saving counts the first lists that are applied in memory and not committed yet.
 	saving int
 	// due is true if syncing.done must be closed once saving is 0: the first list is complete except for its commit.
 	due bool
@@ -362,15 +344,12 @@ func (s *syncing) saved(lists int) {
 // no object missing.
 func (s *syncing) level() bool { return s.pushed.Load() == s.applied.Load() }
 
-// processed is called after each batch. mark is true if the batch was a fifo.Drained delta. dropped is true if the
-// process loop has dropped the batch, because earlier deltas of the stream were lost.
-func (s *syncing) processed(mark, dropped bool) {
+// processed is called after each batch. mark is true if the batch was a fifo.Drained delta.
+func (s *syncing) processed(mark bool) {
 	if mark {
 		s.marks++
 	}
 	switch {
-	case dropped:
-		s.markDeferred = false
 	case s.missing.Load():
 		s.markDeferred = s.markDeferred || mark
 	case mark || s.markDeferred:

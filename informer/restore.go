@@ -93,33 +93,27 @@ func (p *loop) detectStored(ctx context.Context) error {
 
 // readRetry repeats a read of the store until it succeeds, as persist repeats a write.
 func (p *loop) readRetry(ctx context.Context, read func() error) error {
-	repaired := false
 	for delay := storeBackoff(); ; {
 		err := read()
 		if err == nil {
 			p.healthy(ctx)
 			return nil
 		}
-		if ctx.Err() != nil || isClosed(err) {
+		if ctx.Err() != nil || p.endsRun(err) {
 			return err
 		}
 		p.unhealthy(ctx, err)
-		if needsRebuild(err) && p.repair(ctx) == nil && !repaired {
-			repaired = true
-			continue
-		}
 		if err := base.Sleep(ctx, p.clock, delay.Step()); err != nil {
 			return err
 		}
 	}
 }
 
-// replaceUnreadable repairs the store if records are damaged, and otherwise requests a list that rewrites every stored
-// object.
+// replaceUnreadable requests a list that replaces damaged records, and otherwise one that rewrites every stored object.
 func (p *loop) replaceUnreadable(ctx context.Context, lost []delivery.Unreadable) error {
-	damaged := func(u delivery.Unreadable) bool { return needsRebuild(u.Err) }
+	damaged := func(u delivery.Unreadable) bool { return errors.Is(u.Err, entry.ErrDamaged) }
 	if slices.ContainsFunc(lost, damaged) && p.file != nil {
-		return p.readRetry(ctx, func() error { return p.repair(ctx) })
+		return p.look(ctx)
 	}
 	p.listUnreadable()
 	return nil

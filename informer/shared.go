@@ -191,9 +191,9 @@ func (i *sharedInformer) addJoined(member *Informer) {
 
 // file is the part of *store.Store that an informer uses.
 type file interface {
-	Rebuild(ctx context.Context) error
 	Err() error
 	Failed() <-chan struct{}
+	DamageFound() <-chan struct{}
 	Closing() <-chan struct{}
 	CommitErr() error
 	Committed() <-chan struct{}
@@ -203,7 +203,6 @@ type file interface {
 // collection is the part of *store.Collection that an informer uses in addition to store.Interface.
 type collection interface {
 	Close() error
-	Losses() int
 	ClaimCluster(id string, exchanged bool) error
 	Backpressure(ctx context.Context) error
 	BuildIndexes()

@@ -169,7 +169,7 @@ var (
 	storeSize = prometheus.NewDesc("larder_store_size_bytes", "Size of the store's file.", fileLabels, nil)
 	storeFree = prometheus.NewDesc("larder_store_free_bytes", "Free pages within the store's file.", fileLabels, nil)
 	written   = prometheus.NewDesc("larder_store_written_bytes_total",
-		"Pages written to the store's file since it was opened, rebuilding and compaction included.", fileLabels, nil)
+		"Pages written to the store's file since it was opened, copies of the file included.", fileLabels, nil)
 	receivedBytes = prometheus.NewDesc("larder_received_bytes_total",
 		"Bytes received from API servers, as the network carries them; once Metrics.CountReceived is used.", nil, nil)
 

@@ -37,7 +37,6 @@ type changelogModel struct {
 	cursors map[string]*store.Cursor
 	views   map[string]*handlerModel
 	since   *sinceModel
-	losses  int
 
 	rv   int
 	uids int
@@ -82,7 +81,6 @@ func (m *changelogModel) open() {
 			IndexVersions: map[string]string{"color": "1", "namespace": "1"}, Residency: residency})
 	m.must("collection", err)
 	m.must("resident", m.c.WaitResident(context.Background()))
-	m.losses = m.c.Losses()
 	m.cursors = map[string]*store.Cursor{}
 	for name := range m.views {
 		m.cursors[name], err = m.c.OpenCursor(context.Background(), name)
@@ -159,7 +157,7 @@ func (m *changelogModel) send(op entry.Op) {
 	m.apply(e)
 }
 
-// damage damages one entry of the file, checks that Scrub finds the damage, and rebuilds the store.
+// damage damages one entry of the file, checks that Scrub finds the damage, and repairs it.
 func (m *changelogModel) damage() {
 	kind := rapid.SampledFrom([]string{"flip", "punch", "index", "seq", "seq entry", "tombstone", "lost tombstone",
 		"cursor"}).Draw(m.T, "damage")
@@ -221,13 +219,15 @@ func damageEntry(b *bolt.Bucket, kind string, n int) (bool, error) {
 	return true, bucket.Delete(k)
 }
 
+// repair lists the collection if a record is damaged, and otherwise opens the damaged file again.
 func (m *changelogModel) repair() {
-	ctx := context.Background()
-	m.must("repair", m.s.Rebuild(ctx))
-	if m.c.Losses() != m.losses {
-		m.losses = m.c.Losses()
-		m.relist()
+	if m.s.Err() != nil {
+		_ = m.s.Close() // the dirty changes are lost
+		m.open()
+		return
 	}
+	m.relist()
+	m.must("flush", m.s.Flush(context.Background()))
 }
 
 // crash loses all uncommitted changes: it reopens the file in the state of the last commit.

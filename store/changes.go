@@ -44,7 +44,7 @@ func (s *Store) Kept(ctx context.Context, id entry.Identity) (consumer.Kept, err
 }
 
 // ChangelogID returns the id of a collection's changelog, 8 hex digits; "" if the file has no id. Offsets are
-// comparable only if the ids are equal. Compact and Rebuild keep the id.
+// comparable only if the ids are equal. Compact keeps the id. The copy that Open makes of a damaged file has another.
 func (s *Store) ChangelogID(ctx context.Context, id entry.Identity) (log string, err error) {
 	if id, err = id.Canonical(); err != nil {
 		return "", err

@@ -333,7 +333,7 @@ func TestViewChanged(t *testing.T) {
 	}
 }
 
-// TestChangesAfterDataLoss checks that a rebuild that has lost an object invalidates all offsets: readers must list.
+// TestChangesAfterDataLoss checks that a repair that has lost an object invalidates all offsets: readers must list.
 func TestChangesAfterDataLoss(t *testing.T) {
 	s := storetest.Open(t, store.AtOnce(store.Options{}))
 	c := openPods(t, s, nil)
@@ -346,9 +346,8 @@ func TestChangesAfterDataLoss(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Rebuild(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	s = salvage(t, s, store.AtOnce(store.Options{}))
+	c = openPods(t, s, nil)
 	k := kept(t, s, c)
 	if k.For != time.Hour || k.Oldest != k.Last || k.Last != 4 {
 		t.Errorf("%+v", k)

@@ -34,12 +34,12 @@ type CollectionOpenError = engine.HeldError
 
 // Collection opens or creates a collection. If the collection is open it fails at once with a CollectionOpenError. But
 // if the owner is about to close the collection (CollectionOptions.Closing), it waits for Close, and fails with
-// ErrCollectionOpen if ctx ends or Close gives up waiting for the disk. Collection also waits for a rebuild, and for
-// other writes if it has to write. If ctx ends first, the error names that write.
+// ErrCollectionOpen if ctx ends or Close gives up waiting for the disk. Collection also waits for other writes if it
+// has to write. If ctx ends first, the error names that write.
 //
 // A goroutine builds the indexes that the file does not have, and the indexes of functions without a version (see
-// CollectionOptions.IndexVersions). It ends with Collection.Close or Store.Close. If the collection is damaged,
-// Collection calls Rebuild. The collection is then empty if its state could not be read.
+// CollectionOptions.IndexVersions). It ends with Collection.Close or Store.Close. If more than records of the
+// collection is damaged, Collection fails with ErrDamaged, and so does the store (Err).
 func (s *Store) Collection(ctx context.Context, id entry.Identity, o CollectionOptions) (*Collection, error) {
 	id, err := id.Canonical()
 	if err != nil {
@@ -59,45 +59,18 @@ func (s *Store) Collection(ctx context.Context, id entry.Identity, o CollectionO
 	if err != nil {
 		return nil, fmt.Errorf("collection of %s: %w", id, err)
 	}
-	c, err := s.openAndEnlist(ctx, name, id, o)
+	c, err := openCollection(ctx, s, name, id, o)
 	if err != nil {
 		s.open.Release(name)
 		return nil, fmt.Errorf("open the collection of %s: %w", id, err)
 	}
 	c.claimed = claimed
+	s.live.add(c)
+	s.commits.Join(c.core)
 	if o.Residency == All && !s.ReadOnly() {
 		c.core.StartLoading()
 	}
 	return c, nil
-}
-
-// openAndEnlist opens a collection and adds it to s.live. If the store was rebuilt meanwhile it starts again, because
-// the new file may lack the collection. It calls Rebuild once if the collection is damaged: nothing else does before
-// the collection is open, and the program would fail at every start.
-func (s *Store) openAndEnlist(
-	ctx context.Context, name string, id entry.Identity, o CollectionOptions,
-) (*Collection, error) {
-	for repaired := false; ; {
-		before := s.live.rebuildCount()
-		c, err := openCollection(ctx, s, name, id, o)
-		switch {
-		case err != nil && s.live.rebuildCount() != before: // openCollection may have read both the old and the rebuilt file
-			continue
-		case errors.Is(err, entry.ErrDamaged) && !repaired && !s.ReadOnly() && s.Rebuild(ctx) == nil:
-			repaired = true
-			continue
-		case err != nil:
-			return nil, err
-		}
-		enlisted, err := s.enlist(ctx, c, before)
-		if enlisted {
-			return c, nil
-		}
-		c.core.Workers.Stop()
-		if err != nil {
-			return nil, err
-		}
-	}
 }
 
 // Collections returns the state of every collection in the file, whether it is open or not.
@@ -130,10 +103,9 @@ func (s *Store) states(ctx context.Context) (states []engine.CollectionState, er
 }
 
 type liveSet struct {
-	mu       sync.Mutex // mu guards the other fields
-	all      map[*Collection]struct{}
-	opening  chan struct{} // opening is closed when the next collection is opened
-	rebuilds int           // rebuilds is the number of rebuilds of the file
+	mu      sync.Mutex // mu guards the other fields
+	all     map[*Collection]struct{}
+	opening chan struct{} // opening is closed when the next collection is opened
 }
 
 func newLiveSet() liveSet {
@@ -146,17 +118,12 @@ func (l *liveSet) list() []*Collection {
 	return slices.Collect(maps.Keys(l.all))
 }
 
-// add adds c to the open collections. It returns false if the number of rebuilds is no longer before.
-func (l *liveSet) add(c *Collection, before int) bool {
+func (l *liveSet) add(c *Collection) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.rebuilds != before {
-		return false
-	}
 	l.all[c] = struct{}{}
 	close(l.opening)
 	l.opening = make(chan struct{})
-	return true
 }
 
 func (l *liveSet) remove(c *Collection) {
@@ -164,52 +131,6 @@ func (l *liveSet) remove(c *Collection) {
 	defer l.mu.Unlock()
 	delete(l.all, c)
 }
-
-// rebuilt counts a rebuild. lost has the names of the collections that lost objects, with the reasons.
-func (l *liveSet) rebuilt(lost map[string]error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.rebuilds++
-	for c := range l.all {
-		if _, lacks := lost[c.core.Read.Name]; lacks {
-			c.core.LoseObjects()
-		}
-	}
-}
-
-func (l *liveSet) rebuildCount() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.rebuilds
-}
-
-// failure returns the failure of the file and the number of rebuilds at the same moment.
-func (l *liveSet) failure(f *boltfile.File) (rebuilds int, failure error) {
-	for {
-		rebuilds, failure = l.rebuildCount(), f.Err()
-		if l.rebuildCount() == rebuilds { // a rebuild in between would have changed the count
-			return rebuilds, failure
-		}
-	}
-}
-
-// enlist adds c to s.live. It waits for an exchange of the file, but for no other write, since a disk may hang in one.
-func (s *Store) enlist(ctx context.Context, c *Collection, before int) (bool, error) {
-	resume, err := s.file.PauseExchanges(ctx)
-	if err != nil {
-		return false, err
-	}
-	defer resume()
-	added := s.live.add(c, before)
-	if added {
-		s.commits.Join(c.core)
-	}
-	return added, nil
-}
-
-// Losses returns how many times Rebuild has lost objects of the collection, or of its open Replacement, since it was
-// opened. When the number grows, the writer of the collection must list anew.
-func (c *Collection) Losses() int { return c.core.Losses() }
 
 // ErrOtherCluster says that another open collection of the store is connected to another cluster. A store holds objects
 // of one cluster; open a second store for the other cluster.

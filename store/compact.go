@@ -57,7 +57,7 @@ func (s *Store) copier(fresh *crypt.Ring) *copier.Copier {
 // Compact copies the store to a new file without free pages, and replaces the old file with it. bbolt reuses free pages
 // but never returns them to the file system, and each commit writes their list.
 //
-// If the store is damaged, Compact fails with ErrDamaged and changes nothing; use Rebuild. The copy is written in the
+// If the store is damaged, Compact fails with ErrDamaged and changes nothing. The copy is written in the
 // store's directory, synced and renamed. After a crash either the old file or the new one is complete, and the next
 // Open removes an unfinished copy. Compact needs disk space for the copy (ErrNoSpace says how much). The new file gets
 // the owner and the mode of the old one, or Compact fails. So root can compact a service's store.
@@ -87,11 +87,11 @@ func (s *Store) compact(ctx context.Context, fresh *crypt.Ring) (done Compacted,
 	if len(report.Problems) > 0 {
 		return done, fmt.Errorf("%w: %s", entry.ErrDamaged, report.Problems[0])
 	}
-	end, err := s.file.BeginExchange(ctx, compacting)
+	release, err := s.file.TakeWriter(ctx, compacting)
 	if err != nil {
 		return done, err
 	}
-	defer end()
+	defer release()
 	if err := s.Err(); err != nil {
 		return done, fmt.Errorf("nothing is written any more: %w", err)
 	}
@@ -104,7 +104,7 @@ func (s *Store) compact(ctx context.Context, fresh *crypt.Ring) (done Compacted,
 		x.InUse = func() { s.keys.Add(fresh) }
 		x.Retired = func() { s.keys.ForgetOthers(fresh) }
 	}
-	_, err = s.file.Exchange(ctx, x)
+	err = s.file.Exchange(ctx, x)
 	if errors.Is(err, ErrNoSpace) {
 		err = fmt.Errorf("there must be room for a second copy, about %d MiB: %w", (total-free+1<<20-1)>>20, err)
 	}

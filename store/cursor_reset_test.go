@@ -75,27 +75,44 @@ func TestForgottenHandlerStaysForgotten(t *testing.T) {
 	})
 }
 
-// TestCommitKeepsAReset checks a commit that was queued behind a rebuild that resets a durable handler: the commit must
-// not overwrite the reset position with the previous one.
-func TestCommitKeepsAReset(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, _, few := filled(t, store.Options{CommitInterval: time.Hour})
-		if err := s.Flush(t.Context()); err != nil {
+// TestCommitOverADamagedRecord checks that a commit that replaces a damaged record resets the durable handlers, in the
+// file and in memory, and leaves no index entry of the old record.
+func TestCommitOverADamagedRecord(t *testing.T) {
+	s, _, few := filled(t, store.Options{CommitInterval: time.Hour})
+	flush(t, s)
+	f := mustOpenCursor(t, few, "h")
+	for _, delete := range []bool{false, true} {
+		key, i := "namespace-1/pod-0001", 1
+		op := entry.Op{Object: somePod(i)}
+		if delete {
+			key, i = "namespace-2/pod-0002", 2
+			op = entry.Op{Type: entry.Delete, Object: somePod(i)}
+		}
+		damageRecord(t, few, key)
+		if info := infoOf(t, few); info.MustRelist != store.MustRelistDamaged || s.Err() != nil {
+			t.Errorf("MustRelist is %q, Err: %v", info.MustRelist, s.Err())
+		}
+		if _, err := few.Apply(t.Context(), entry.Batch{Ops: []entry.Op{op}, ResourceVersion: "8000"}); err != nil {
 			t.Fatal(err)
 		}
-		mustOpenCursor(t, few, "h")
-		damageRecord(t, few, "namespace-1/pod-0001")
-		rebuild := func() error { return s.Rebuild(context.Background()) }
-		flush := func() error { return s.Flush(context.Background()) }
-		if err := errors.Join(inOrder(t, s, rebuild, flush)()); err != nil {
-			t.Fatal(err)
+		flush(t, s)
+		if info := infoOf(t, few); info.MustRelist != "" {
+			t.Errorf("MustRelist is %q after the write", info.MustRelist)
 		}
-		if position, _ := positionInFile(t, few, "h"); !position.Replaying || position.Why != consumer.ResetDamage {
-			t.Errorf("a crash now would have it go on at %+v", position)
+		stored, _ := positionInFile(t, few, "h")
+		position, resets, err := f.Position()
+		if err != nil || !position.Replaying || !stored.Replaying || stored.Why != consumer.ResetDamage {
+			t.Errorf("the handler is at %+v, and in the file at %+v, %v", position, stored, err)
+		}
+		position.Replaying = false
+		if err := f.Acknowledge(position, resets); err != nil {
+			t.Fatal(err)
 		}
 		wantSound(t, s)
-		mustClose(t, s)
-	})
+	}
+	if n, info := count(t, few); n != 199 || info.Objects != 199 {
+		t.Errorf("%d objects, %+v", n, info)
+	}
 }
 
 // TestMemoryKnowsAResetBeforeTheNextWrite checks a commit that drops tombstones that a durable handler has not read.
@@ -203,9 +220,7 @@ func TestResetOfAnUnknownOutcome(t *testing.T) {
 	if !errors.Is(err, store.ErrOutcomeUnknown) {
 		t.Fatal(err)
 	}
-	if err := s.Rebuild(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	mustCopyAgain(t, s)
 	if position, _, err := f.Position(); err != nil || !position.Replaying || position.Why != consumer.ResetBehind {
 		t.Errorf("the tombstones are gone, and it goes on at %+v, %v", position, err)
 	}
@@ -233,9 +248,7 @@ func TestReplayLeavesTheNextObject(t *testing.T) {
 		t.Fatal(err)
 	}
 	apply(t, few, "5005", next("third", "5005"))
-	if err := s.Rebuild(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	mustCopyAgain(t, s)
 	for _, change := range catchUp(t, f) {
 		if strings.HasPrefix(change, "- ") && strings.Contains(change, "third") {
 			t.Errorf("a live object is reported as deleted: %s", change)
@@ -244,77 +257,40 @@ func TestReplayLeavesTheNextObject(t *testing.T) {
 	wantSound(t, s)
 }
 
-// TestResetOfALostCollection checks that a collection that a rebuild has lost completely numbers its changes from 1,
-// and that its durable handlers start over.
-func TestResetOfALostCollection(t *testing.T) {
+// TestOneDamagedPosition checks that only the durable handler with the damaged position starts over.
+func TestOneDamagedPosition(t *testing.T) {
 	s, _, few := filled(t, store.AtOnce(store.Options{}))
-	f := mustOpenCursor(t, few, "h")
+	for _, name := range []string{"a", "b", "c"} {
+		mustOpenCursor(t, few, name).Close()
+	}
 	if err := s.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	before := few.Identity()
+	if err := few.Close(); err != nil {
+		t.Fatal(err)
+	}
 	err := tamperWith(few, func(b *bolt.Bucket) error {
-		data := slices.Clone(b.Get(disk.Info))
-		data[len(data)-5] ^= 1
-		return b.Put(disk.Info, data)
+		v := slices.Clone(b.Bucket(disk.Cursors).Get([]byte("b")))
+		v[len(v)-1] ^= 1
+		return b.Bucket(disk.Cursors).Put([]byte("b"), v)
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Rebuild(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if now, err := few.Info(t.Context()); err != nil || now.NextSeq != 1 || few.Identity() != before {
-		t.Fatalf("%+v, %v", now, err)
-	}
-	if position, _, err := f.Position(); err != nil || position.Seq != 0 || !position.Replaying {
-		t.Errorf("it would miss everything up to its place, %+v, %v", position, err)
-	}
-}
-
-// TestOneDamagedPosition checks that only the durable handler with the damaged position starts over.
-func TestOneDamagedPosition(t *testing.T) {
-	for _, open := range []bool{true, false} {
-		s, _, few := filled(t, store.AtOnce(store.Options{}))
-		for _, name := range []string{"a", "b", "c"} {
-			mustOpenCursor(t, few, name).Close()
-		}
-		if err := s.Flush(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if err := few.Close(); err != nil {
-			t.Fatal(err)
-		}
-		err := tamperWith(few, func(b *bolt.Bucket) error {
-			v := slices.Clone(b.Bucket(disk.Cursors).Get([]byte("b")))
-			v[len(v)-1] ^= 1
-			return b.Bucket(disk.Cursors).Put([]byte("b"), v)
-		})
+	s = salvage(t, s, store.AtOnce(store.Options{}))
+	few = mustCollection(t, s, otherPods())
+	for name, want := range map[string]bool{"a": false, "b": true, "c": false} {
+		f, err := few.OpenCursor(t.Context(), name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if open {
-			few = mustCollection(t, s, otherPods())
+		position, _, err := f.Position()
+		if err != nil || position.Replaying != want || want && position.Why != consumer.ResetDamage {
+			t.Errorf("%s is at %+v, %v", name, position, err)
 		}
-		if err := s.Rebuild(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if !open {
-			few = mustCollection(t, s, otherPods())
-		}
-		for name, want := range map[string]bool{"a": false, "b": true, "c": false} {
-			f, err := few.OpenCursor(t.Context(), name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			position, _, err := f.Position()
-			if err != nil || position.Replaying != want || want && position.Why != consumer.ResetDamage {
-				t.Errorf("open %t: %s is at %+v, %v", open, name, position, err)
-			}
-		}
-		wantSound(t, s)
-		mustClose(t, s)
 	}
+	wantSound(t, s)
+	mustClose(t, s)
 }
 
 // TestOpenRepairsTheChangelog checks that a collection does not continue an incomplete changelog: a program that does
@@ -398,7 +374,7 @@ func TestOpenRepairsTheRetainedChangelog(t *testing.T) {
 }
 
 // TestChangelogWithoutABucket checks that a missing changelog bucket is reported as damage, without a panic, and that a
-// rebuild resets durable handlers only if tombstones were lost.
+// repair resets durable handlers only if tombstones or positions were lost.
 func TestChangelogWithoutABucket(t *testing.T) {
 	for _, bucket := range [][]byte{disk.Seq, disk.Tombstones, disk.Cursors} {
 		s, _, few := filled(t, store.AtOnce(store.Options{}))
@@ -428,13 +404,16 @@ func TestChangelogWithoutABucket(t *testing.T) {
 		if !errors.Is(err, entry.ErrDamaged) {
 			t.Errorf("without %s: a write: %v", bucket, err)
 		}
-		if err := s.Rebuild(t.Context()); err != nil {
+		_ = s.Close()
+		s = mustOpen(t, s.Path(), store.AtOnce(store.Options{}))
+		few = mustCollection(t, s, otherPods())
+		if f, err = few.OpenCursor(t.Context(), "h"); err != nil {
 			t.Fatal(err)
 		}
 		mustDelete(t, few, 8)
 		position, _, err = f.Position()
-		if err != nil || position.Replaying != (string(bucket) == string(disk.Tombstones)) {
-			t.Errorf("without %s: after the rebuild it is at %+v, %v", bucket, position, err)
+		if err != nil || position.Replaying != (string(bucket) != string(disk.Seq)) {
+			t.Errorf("without %s: after the repair it is at %+v, %v", bucket, position, err)
 		}
 		wantSound(t, s)
 	}

@@ -139,12 +139,20 @@
 // bbolt's pages have no checksums, and access to a mapped file that was truncated is a fault. So before Open maps the
 // file it verifies the meta pages and the file's size, and before it writes it verifies the freelist and the branch
 // pages. After an unclean close those are all branch pages; otherwise up to 2 MiB, and the rest in the background.
-// Transactions contain faults, and records have checksums. Open moves a damaged file aside and creates a new one. If
-// the file only cannot be read at the moment, Open fails and leaves it.
+// Transactions contain faults, and records have checksums. Open copies the readable part of a damaged file to a new
+// one, and moves the damaged file aside. If the file only cannot be read at the moment, Open fails and leaves it.
 //
-// Damage that any reader finds later, and a commit whose outcome is unknown, stop all writing (Store.Err,
-// Store.Failed) until Rebuild. Reads do not notice a record that is missing altogether; Check and Scrub do. If there is
-// no space (ErrNoSpace) nothing was written, and the write can be repeated.
+// There are three repairs:
+//
+//   - A damaged record: reads of its key fail, Info.MustRelist is MustRelistDamaged, and the next list or write of the
+//     key replaces the record (Store.DamageFound). Its durable handlers receive every object again.
+//   - Other damage stops all writing (Store.Err, Store.Failed). A mark beside the file makes the next Open copy its
+//     readable part. Collections that have lost records must be listed.
+//   - After a commit of unknown outcome (ErrOutcomeUnknown) the file is not written any more. The next attempt copies
+//     it, verifies the copy and uses that. Changes wait in memory meanwhile, as after ErrNoSpace, where nothing was
+//     written.
+//
+// Reads do not notice a record that is missing altogether; Check and Scrub do.
 //
 // # Concurrency and shutdown
 //

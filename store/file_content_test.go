@@ -3,11 +3,13 @@ package store_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"testing"
 
 	bolt "go.etcd.io/bbolt"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/boltcheck"
 	"github.com/larder-dev/larder/internal/storetest/disk"
 	"github.com/larder-dev/larder/store"
@@ -39,6 +41,17 @@ func viewOf(c *store.Collection, fn func(b *bolt.Bucket) error) error {
 // flipRecord damages the record of key so that its checksum is wrong.
 func flipRecord(c *store.Collection, key string) error {
 	return tamperWith(c, func(b *bolt.Bucket) error { return disk.Flip(b.Bucket(disk.Objects), []byte(key)) })
+}
+
+// damageRecord damages the record of key and reads it, so that the store notices the damage.
+func damageRecord(t *testing.T, c *store.Collection, key string) {
+	t.Helper()
+	if err := flipRecord(c, key); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Get(t.Context(), key); !errors.Is(err, entry.ErrDamaged) {
+		t.Fatalf("Get of a bad record: %v", err)
+	}
 }
 
 // editInfo edits the stored Info of c as a map of its stored field names.

@@ -1,7 +1,9 @@
 package store_test
 
 import (
+	"context"
 	"errors"
+	"os"
 	"slices"
 	"syscall"
 	"testing"
@@ -13,6 +15,7 @@ import (
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/hook"
+	"github.com/larder-dev/larder/internal/storetest/disk"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -37,7 +40,7 @@ func failCommits(s *store.Store, fail func() error) { store.GateCommits(s).Fail(
 // failAfterCommits makes the commits of s fail with the error that fail returns, but only after they took effect.
 func failAfterCommits(s *store.Store, fail func() error) { store.GateCommits(s).After(fail) }
 
-// failNow makes a write without changes fail with an unknown outcome, after which s refuses writes.
+// failNow makes a write without changes fail with an unknown outcome, so that the next write copies the file.
 func failNow(t *testing.T, s *store.Store) {
 	t.Helper()
 	g := store.GateCommits(s)
@@ -47,6 +50,33 @@ func failNow(t *testing.T, s *store.Store) {
 	if !errors.Is(err, store.ErrOutcomeUnknown) {
 		t.Fatal(err)
 	}
+}
+
+// copyAgain copies the file of s if the outcome of the last write is unknown, and commits the dirty changes.
+func copyAgain(s *store.Store) error {
+	ctx := context.Background()
+	return errors.Join(s.Flush(ctx), store.UpdateFile(ctx, s, func(*bolt.Tx) error { return nil }))
+}
+
+func mustCopyAgain(t *testing.T, s *store.Store) {
+	t.Helper()
+	if err := copyAgain(s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// salvage closes s and opens its file again, marked as damaged: Open copies the readable part.
+func salvage(t *testing.T, s *store.Store, o store.Options) *store.Store {
+	t.Helper()
+	_ = s.Close() // a store that has failed cannot write its dirty changes
+	if err := os.WriteFile(s.Path()+disk.SuffixOpening, []byte("1 copy\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	again := mustOpen(t, s.Path(), o)
+	if again.Quarantined() == "" {
+		t.Error("the damaged file was not moved aside")
+	}
+	return again
 }
 
 // gated returns options for a store whose commits pass a gate, and that gate.

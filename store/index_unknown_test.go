@@ -15,7 +15,6 @@ import (
 // TestAddIndexersWhoseOutcomeIsUnknown checks an index that is ready in the file although AddIndexers failed with an
 // unknown outcome: it must get changes that are written before AddIndexers is repeated.
 func TestAddIndexersWhoseOutcomeIsUnknown(t *testing.T) {
-	ctx := context.Background()
 	s := storetest.Open(t, byHand())
 	g := store.GateCommits(s)
 	c := openPodsAs(t, s, nil, store.None)
@@ -28,9 +27,7 @@ func TestAddIndexersWhoseOutcomeIsUnknown(t *testing.T) {
 		t.Fatalf("AddIndexers: %v", err)
 	}
 	g.After(nil)
-	if err := s.Rebuild(ctx); err != nil {
-		t.Fatal(err)
-	}
+	mustCopyAgain(t, s)
 	apply(t, c, "3", upsert("a/x", "3", storetest.ColorLabel, "red"))
 	flush(t, s)
 	if err := c.AddIndexers(context.Background(), color, versions); err != nil {

@@ -197,7 +197,7 @@ func checkPrefix(t *testing.T, rt *rapid.T, s *store.Store, g *hook.Gate, path s
 			g.After(func() error { return syscall.EIO })
 			_ = s.Flush(ctx)
 			g.After(nil)
-			if err := s.Rebuild(ctx); err != nil {
+			if err := s.Flush(ctx); err != nil {
 				rt.Fatal(err)
 			}
 			store.NoSync(s)

@@ -58,8 +58,16 @@ func newStore(path string, o Options) *Store {
 		ReadOnly: o.ReadOnly, LockTimeout: o.lockTimeout(), MaxSize: o.MaxSize, PageSize: o.newPageSize(), Logger: o.Logger,
 		DropStep: o.dropStep, WriteFailed: s.writeFailed, Slow: s.commits.MadeProgress,
 		Unlock: func(ctx context.Context, h *boltfile.Handle) error { return s.keys.Unlock(ctx, h.View, !o.ReadOnly) },
-		Copy: func(ctx context.Context, old *boltfile.Handle) (*boltfile.Handle, error) {
-			return s.copier(nil).Copy(ctx, old)
+		Copy: func(ctx context.Context, old *boltfile.Handle, salvage bool) (*boltfile.Handle, error) {
+			c := s.copier(nil)
+			c.Salvage = salvage
+			fresh, err := c.Copy(ctx, old)
+			for name, reason := range c.Lost {
+				if salvage {
+					s.logger().Error(reason, "A collection has lost unreadable records, and must be listed", "collection", name)
+				}
+			}
+			return fresh, err
 		},
 	}
 	if o.Hooks != nil {

@@ -12,9 +12,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestOpenDamagedCollection checks that the file is rebuilt when damage keeps a collection from being opened. Otherwise
-// no Collection would exist to report the damage, and the program would fail at every start. Found by a soak of
-// TestDamagedFile in test/e2e.
+// TestOpenDamagedCollection checks that damage that keeps a collection from being opened is repaired by the next Open.
+// Otherwise the program would fail at every start. Found by a soak of TestDamagedFile in test/e2e.
 func TestOpenDamagedCollection(t *testing.T) {
 	for name, damage := range map[string]func(b *bolt.Bucket) error{
 		"no info":           func(b *bolt.Bucket) error { return b.Delete(disk.Info) },
@@ -44,6 +43,12 @@ func TestOpenDamagedCollection(t *testing.T) {
 				t.Fatal(err)
 			}
 			mustClose(t, s)
+			s = mustOpen(t, path, store.Options{Logger: &quiet})
+			o.Codec = storetest.PodCodec()
+			if _, err := s.Collection(t.Context(), storetest.Pods, o); !isDamaged(err) || !isDamaged(s.Err()) {
+				t.Errorf("it was opened: %v, Err: %v", err, s.Err())
+			}
+			_ = s.Close()
 			s = mustOpen(t, path, store.Options{Logger: &quiet})
 			defer s.Close()
 			c = openPodsWith(t, s, o)

@@ -109,7 +109,6 @@ func TestOverwrittenFile(t *testing.T) {
 				"Page":        func(ctx context.Context) error { _, err := c.Page(ctx, store.PageOptions{Limit: 1}); return err },
 				"View":        func(ctx context.Context) error { _, err := s.View(ctx, pods()); return err },
 				"Flush":       s.Flush,
-				"Rebuild":     s.Rebuild,
 				"Compact":     func(ctx context.Context) error { _, err := s.Compact(ctx); return err },
 			} {
 				for range 2 {

@@ -181,8 +181,8 @@ func TestSealingOverPlainText(t *testing.T) {
 // TestRekeyKeepsTheState matters because Info.Newest, for example, cannot be computed from the objects.
 func TestRekeyKeepsTheState(t *testing.T) {
 	for name, remake := range map[string]func(s *store.Store) error{
-		"rekey":   func(s *store.Store) error { _, err := s.Rekey(t.Context()); return err },
-		"rebuild": func(s *store.Store) error { failNow(t, s); return s.Rebuild(t.Context()) },
+		"rekey": func(s *store.Store) error { _, err := s.Rekey(t.Context()); return err },
+		"copy":  func(s *store.Store) error { failNow(t, s); return copyAgain(s) },
 	} {
 		s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{Encryption: sealing(t, mustKey(t, ""))})
 		c := mustCollection(t, s, pods())

@@ -26,6 +26,6 @@ func (r Residency) String() string {
 }
 
 // WaitResident waits until the objects of a collection with the Residency All are in memory, or ctx ends. It fails if
-// an object cannot be read: then reads decode from the file, until a list has replaced the unreadable objects. If the
-// file is damaged it waits for Rebuild. With another Residency it returns at once.
+// an object cannot be read: then reads decode from the file, until a list has replaced the unreadable objects. If a
+// record is damaged it waits for that list. With another Residency it returns at once.
 func (c *Collection) WaitResident(ctx context.Context) error { return c.core.WaitResident(ctx) }

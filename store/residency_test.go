@@ -138,34 +138,6 @@ func TestAddIndexersWhileBusy(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestRebuildRemovesLostObjectsFromMemory checks that objects that a rebuild has lost are removed from memory, too: the
-// server may have deleted them since.
-func TestRebuildRemovesLostObjectsFromMemory(t *testing.T) {
-	s := mustOpen(t, t.TempDir()+"/store", store.Options{})
-	c := openAs(t, s, store.All)
-	mustList(t, c, 10)
-	const key = "namespace-3/pod-0003"
-	if obj, err := c.Get(t.Context(), key); obj == nil || err != nil {
-		t.Fatal(err)
-	}
-	if err := flipRecord(c, key); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Scrub(t.Context()); !errors.Is(err, entry.ErrDamaged) {
-		t.Fatal(err)
-	}
-	if err := s.Rebuild(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.WaitResident(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if obj, err := c.Get(t.Context(), key); obj != nil || err != nil {
-		t.Errorf("still there: %v", err)
-	}
-	mustClose(t, s)
-}
-
 // TestWriteThroughAClosedCollection checks that a closed Collection refuses writes, but can be read, while another
 // Collection has the same stored collection open.
 func TestWriteThroughAClosedCollection(t *testing.T) {
@@ -200,7 +172,7 @@ func TestIterateDoesNotGoBack(t *testing.T) {
 			if key == keys[0] {
 				if r == store.All {
 					failNow(t, s)
-					if err := s.Rebuild(t.Context()); err != nil {
+					if err := copyAgain(s); err != nil {
 						return err
 					}
 				}
@@ -222,29 +194,4 @@ func TestIterateDoesNotGoBack(t *testing.T) {
 		}
 		mustClose(t, s)
 	}
-}
-
-// TestWaitResidentDuringReloads checks that WaitResident, which waits until all objects are in memory, returns the
-// result of the load that it waited for, even if further loads follow at once.
-func TestWaitResidentDuringReloads(t *testing.T) {
-	s := mustOpen(t, t.TempDir()+"/store", store.Options{})
-	c := openAs(t, s, store.All)
-	mustList(t, c, 1000)
-	var waiter sync.WaitGroup
-	for range soaked(10, 50) {
-		for range 5 {
-			waiter.Go(func() {
-				if err := c.WaitResident(t.Context()); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		failNow(t, s)
-		if err := s.Rebuild(t.Context()); err != nil { // Rebuild loads all objects into memory again
-			t.Fatal(err)
-		}
-	}
-	waiter.Wait()
-	wantInMemory(t, c, "namespace-0/pod-0000")
-	mustClose(t, s)
 }

@@ -222,11 +222,12 @@ func (x *operations) run() {
 			}
 		}
 	})
-	copies += p.whileSearching("while rebuilding", disk.SuffixNew, func() {
-		x.damage(s)
-		if err := s.Rebuild(t.Context()); err != nil {
-			t.Error(err)
-		}
+	x.damage(s)
+	x.list(c, &listed)
+	flush(t, s)
+	copies += p.whileSearching("while copying after a failed sync", disk.SuffixNew, func() {
+		failNow(t, s)
+		mustCopyAgain(t, s)
 	})
 	if x.o.Encryption != nil {
 		copies += p.whileSearching("while rekeying", disk.SuffixNew, func() { mustRekey(t, s) })

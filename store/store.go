@@ -19,6 +19,7 @@ import (
 	"github.com/larder-dev/larder/store/internal/check"
 	"github.com/larder-dev/larder/store/internal/crypt"
 	"github.com/larder-dev/larder/store/internal/engine"
+	"github.com/larder-dev/larder/store/internal/format"
 	"github.com/larder-dev/larder/store/seal"
 )
 
@@ -39,8 +40,8 @@ type Options struct {
 	// waits for the commit; see Collection.Backpressure. Default 4 MiB, or 32 MiB while each open collection has the
 	// Residency All: frequent updates of an object are then written less often. Maximum 64 MiB.
 	CommitBytes int
-	// Logger logs quarantine, rebuilds and skipped objects. Its sink may be called during a write to the store: it may
-	// read from the store, but must not wait for a write. Default: klog.Background().
+	// Logger logs quarantine, copies of the file and skipped objects. Its sink may be called during a write to the store:
+	// it may read from the store, but must not wait for a write. Default: klog.Background().
 	Logger *logr.Logger
 	// Encryption seals the stored objects of some resources, Secrets by default. Default (nil): nothing is sealed, and
 	// sealed collections cannot be opened (seal.ErrSealed).
@@ -149,13 +150,23 @@ func (s *Store) ReadOnly() bool { return s.o.ReadOnly }
 
 func (s *Store) logger() logr.Logger { return s.file.Logger() }
 
-// Err returns the error because of which the store refuses writes until Rebuild has succeeded. It wraps
-// ErrOutcomeUnknown or ErrDamaged. While the store works Err returns nil.
+// Err returns the error because of which the store refuses all writes until it is closed and opened again. It wraps
+// ErrDamaged or ErrOverwritten; on Windows, where an open file cannot be replaced, it may wrap ErrOutcomeUnknown. After
+// damage the next Open copies the readable part of the file. While the store works Err returns nil.
 func (s *Store) Err() error { return s.file.Err() }
 
-// Failed returns a channel that is closed once Err is not nil. The writer then has to call Rebuild, which makes a new
-// channel, even if a reader has found the damage.
+// Failed returns a channel that is closed once Err is not nil, even if a reader has found the damage.
 func (s *Store) Failed() <-chan struct{} { return s.file.Failed() }
+
+// DamageFound returns a channel that is closed when a damaged record is next read. Reads of that key fail, and
+// Info.MustRelist of its collection is MustRelistDamaged until the record is replaced; the store goes on.
+func (s *Store) DamageFound() <-chan struct{} { return s.file.DamageFound() }
+
+// MustRelistDamaged is Info.MustRelist of a collection that has damaged records, or has lost some, until it is listed.
+const MustRelistDamaged = format.MustRelistDamaged
+
+// MustRelistInterrupted is Info.MustRelist while only a part of a list's changes is visible, and after a crash then.
+const MustRelistInterrupted = format.MustRelistInterrupted
 
 // Check verifies the whole file: the branch pages, that each page is used once, the leaf pages, and the contents of the
 // collections by their checksums. Damage of the branch pages ends the check. Check returns an error if the file cannot
@@ -197,8 +208,8 @@ func (s *Store) Scrubbed() time.Time {
 	return time.Time{}
 }
 
-// Scrub checks the whole file, as Check does, but reads at most 64 MiB a second, apart from the branch pages. Damage
-// makes the store fail (Err, Failed): it refuses writes until Rebuild, which the store's informers call.
+// Scrub checks the whole file, as Check does, but reads at most 64 MiB a second, apart from the branch pages. Damaged
+// records are reported by DamageFound; other damage makes the store fail (Err, Failed).
 func (s *Store) Scrub(ctx context.Context) error {
 	f := s.checked(check.BackgroundRate)
 	report, err := s.check(ctx, f)
@@ -212,7 +223,7 @@ func (s *Store) Scrub(ctx context.Context) error {
 func (s *Store) Size() (total, free int64, err error) { return s.file.Size() }
 
 // Written returns the number of bytes that this Store has written since it was opened: whole pages, as bbolt writes
-// them, and the files of Rebuild and Compact.
+// them, and copies of the file, as by Compact.
 func (s *Store) Written() int64 { return s.file.Written() }
 
 // Report is the result of Check.
@@ -252,7 +263,8 @@ var (
 	ErrReadOnly = boltfile.ErrReadOnly
 	// ErrNoSpace says that the disk, the quota or Options.MaxSize is full. Nothing was written; try again later.
 	ErrNoSpace = boltfile.ErrNoSpace
-	// ErrOutcomeUnknown says that a write or an fsync failed, and may have taken effect. Nothing is written until Rebuild.
+	// ErrOutcomeUnknown says that a write or an fsync failed, and may have taken effect. The store goes on in memory, and
+	// does not write to the file any more. The next attempt copies the file, and verifies the copy, as Compact does.
 	ErrOutcomeUnknown = boltfile.ErrOutcomeUnknown
 	// ErrReplaced says that the store's name now belongs to another file, for example a restored backup. The store leaves
 	// that file alone and refuses writes; reads are served from memory and the old file. If the other file is moved away,
@@ -269,8 +281,6 @@ var (
 	ErrSlowDisk = boltfile.ErrSlowDisk
 	// ErrNoIndex says that there is no index of that name.
 	ErrNoIndex = engine.ErrNoIndex
-	// ErrReplaceLost says that Rebuild has lost objects of the collection during a Replacement, which must be aborted.
-	ErrReplaceLost = engine.ErrReplaceLost
 	// ErrReplacing says that a Replacement of the collection is open, so that other writes are refused.
 	ErrReplacing = engine.ErrReplacing
 )
@@ -283,6 +293,5 @@ func (s *Store) Limiter() *limiter.Limiter { return s.limiter }
 
 // Work that holds the file's writer lock (boltfile.File.TakeWriter) for a long time.
 var (
-	rebuilding = boltfile.Work{What: "a rebuild of the file", Long: true}
 	compacting = boltfile.Work{What: "a compaction of the file", Long: true}
 )

@@ -19,8 +19,8 @@ const (
 	// rewriteAfter is the age at which the stored discovery is written again although it has not changed, with the time
 	// of the server's last answer.
 	rewriteAfter = 24 * time.Hour
-	// keepEvery is how often Run checks that the store has the document: a write may have failed, and a rebuild of the
-	// file drops damaged documents.
+	// keepEvery is how often Run checks that the store has the document: a write may have failed, and Open
+	// drops the damaged documents of a damaged file.
 	keepEvery = 30 * time.Minute
 	// lastWait is how long the end of Run waits for the store's writer.
 	lastWait = 5 * time.Second

@@ -47,7 +47,6 @@ var Errors = []Symptom{
 	{store.ErrOutcomeUnknown, "store.ErrOutcomeUnknown", "outcomeunknown"},
 	{store.ErrReplaced, "store.ErrReplaced", "replaced"},
 	{store.ErrOverwritten, "store.ErrOverwritten", "replaced"},
-	{store.ErrReplaceLost, "store.ErrReplaceLost", "damaged"},
 	{snapshot.ErrDamaged, "snapshot.ErrDamaged", "snapshotdamaged"},
 	{entry.ErrDamaged, "entry.ErrDamaged", "damaged"},
 	{store.ErrOtherCluster, "store.ErrOtherCluster", "othercluster"},

@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -70,12 +71,20 @@ func childMain() int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	if err := c.run(ctx); err != nil {
+	err := c.run(ctx)
+	switch {
+	case errors.Is(err, entry.ErrDamaged):
+		fmt.Fprintln(os.Stderr, "child:", err)
+		return exitDamaged
+	case err != nil:
 		fmt.Fprintln(os.Stderr, "child:", err)
 		return 1
 	}
 	return 0
 }
+
+// exitDamaged is the exit code of a child whose run has ended because its file is damaged. The next child repairs it.
+const exitDamaged = 3
 
 func (c childConfig) run(ctx context.Context) error {
 	residency, err := testresidency.FromEnv() // the child inherits the parent's environment
@@ -114,6 +123,9 @@ func (c childConfig) run(ctx context.Context) error {
 	var last childReport
 	for n := 0; ctx.Err() == nil; n++ {
 		st := i.Status()
+		if err := s.Err(); err != nil && i.IsStopped() {
+			return err
+		}
 		r := childReport{
 			ResourceVersion: st.ResourceVersion, Objects: st.Objects, Synced: i.HasSynced(), Source: st.Source,
 			Err:        errOrEmpty(st.Err),

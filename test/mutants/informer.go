@@ -79,33 +79,12 @@ var informerMutants = []mutant{
 		dir:  "informer",
 	},
 	{
-		name:   "informer/lost-object-not-reported",
-		breaks: "An object that a repair has lost, and that the server no longer has, is reported by OnDelete.",
-		file:   "informer/list.go",
-		old: `			out = append(out, entry.Change{Type: cache.Deleted, Key: key})
-`,
-		new:  ``,
-		test: "TestLostThenDeleted",
-	},
-	{
 		name:   "informer/rewritten-body-not-delivered",
 		breaks: "A body changed by a rewriting list is delivered, although its resourceVersion is the same.",
 		file:   "informer/list.go",
 		old:    `{ p.distribute(changes, true) }`,
 		new:    `{ p.distribute(changes, false) }`,
 		test:   "TestAnotherBodyOfTheSameVersion",
-	},
-	{
-		name:   "informer/synced-when-dropped",
-		breaks: "A dropped mark, whose predecessors were lost, does not complete the first sync.",
-		file:   "informer/loop.go",
-		old: `	case dropped:
-		s.markDeferred = false
-`,
-		new: `	case dropped && !mark:
-		s.markDeferred = false
-`,
-		test: "TestSyncing",
 	},
 	{
 		name:   "informer/synced-while-missing",

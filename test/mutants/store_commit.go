@@ -5,13 +5,13 @@ var storeCommitMutants = []mutant{
 		name:   "store/commit-newest-rv",
 		breaks: "The resourceVersion in the file covers the objects of the same commit, not those that came since.",
 		file:   "store/internal/engine/writer.go",
-		old: `		w.cover(snap.Info, losses)
+		old: `		w.State.Follow(snap.Info.Info)
 `,
 		new: `		at := snap.Info
 		if now, dirty := w.Read.Memtable.Current(); dirty {
 			at.ResourceVersion = now.ResourceVersion
 		}
-		w.cover(at, losses)
+		w.State.Follow(at.Info)
 `,
 		test: "TestCommitCoversItsObjectsOnly",
 		dir:  "store",
@@ -57,7 +57,7 @@ var storeCommitMutants = []mutant{
 		_ = l.File.Update(context.Background(), trimming, func(tx *bolt.Tx) error {
 			w, err := BeginWriter(tx, snap.c.target())
 			if err == nil {
-				_, err = w.Commit(&only, snap.c.Losses())
+				_, err = w.Commit(&only)
 			}
 			return err
 		})
@@ -82,12 +82,10 @@ var storeCommitMutants = []mutant{
 		breaks: "Changes that a failed commit could not write stay uncommitted.",
 		file:   "store/internal/engine/commit.go",
 		dir:    "store",
-		old: `	if err != nil {
+		old: `		s.cursors = nil // A later done, when the outcome is known, must not reset handlers again.
 		return 0, false
-	}
-	s.c.idledFor.Store(s.idledFor)
 `,
-		new: `	s.c.idledFor.Store(s.idledFor)
+		new: `		s.cursors = nil
 `,
 		test: "TestFailedCommitLosesNothing",
 	},
@@ -153,11 +151,9 @@ var storeCommitMutants = []mutant{
 		name:   "store/commit-outcome-unknown-goes-on",
 		breaks: "After a commit whose outcome is unknown nothing is written to that file.",
 		file:   "store/internal/boltfile/failure.go",
-		old: `	err = fmt.Errorf("write %s: %w: %w", f.Path, ErrOutcomeUnknown, failed.Err)
-	f.Fail(h, err)
+		old: `	f.unknown = err
 `,
-		new: `	err = fmt.Errorf("write %s: %w: %w", f.Path, ErrOutcomeUnknown, failed.Err)
-`,
+		new:  ``,
 		test: "TestFailedSync",
 		dir:  "store",
 	},
@@ -317,15 +313,15 @@ var storeCommitMutants = []mutant{
 		name:   "store/encoded-late",
 		breaks: "A handler's modification of its object does not reach the file.",
 		file:   "store/internal/engine/writer.go",
-		old: `		old, err := w.get(x.Key)
-		if err == nil && (`,
+		old: `		old, err := w.old(x.Key)
+`,
 		new: `		if x.Obj != nil && x.Payload != nil {
 			if late, err := w.Read.Codec.Append(nil, x.Obj); err == nil {
 				x.Payload = late
 			}
 		}
-		old, err := w.get(x.Key)
-		if err == nil && (`,
+		old, err := w.old(x.Key)
+`,
 		test: "TestFileIgnoresModifiedObjects",
 		dir:  "store",
 	},

@@ -167,13 +167,12 @@ var storeDiskMutants = []mutant{
 	},
 	{
 		name:   "store/loss-not-delivered-to-handlers",
-		breaks: "After objects were lost to damage every durable handler begins anew.",
-		file:   "store/internal/changelog/cursors.go",
-		old: `		c.resetLocked(one, st.Anew(consumer.ResetDamage))
+		breaks: "After a damaged record was replaced every durable handler begins anew.",
+		file:   "store/internal/changelog/writer.go",
+		old: `	w.broken = true
 `,
-		new: `		_ = one
-`,
-		test: "TestRebuildAndTheChangelog",
+		new:  ``,
+		test: "TestCommitOverADamagedRecord",
 		dir:  "store",
 	},
 	{

@@ -72,11 +72,9 @@ var storeFileMutants = []mutant{
 		name:   "store/damaged-is-overwritten",
 		breaks: "A damaged file is moved aside, not removed.",
 		file:   "store/internal/boltfile/open.go",
-		old: `			if err := f.quarantine(err); err != nil {
-				return err
-			}
+		old: `	return f.quarantine(reason)
 `,
-		new: `			_ = os.Remove(f.real)
+		new: `	return os.Remove(f.real)
 `,
 		test: "TestWrecked",
 		dir:  "store",
@@ -120,7 +118,7 @@ var storeFileMutants = []mutant{
 		name:   "store/crash-at-open-not-counted",
 		breaks: "A process that died while it opened the file leaves word of it.",
 		file:   "store/internal/boltfile/lock.go",
-		old: `	if _, err := m.f.WriteAt([]byte(strconv.Itoa(m.Crashes+1)+"\n"), 0); err != nil {
+		old: `	if _, err := m.f.WriteAt([]byte(markText(m.Crashes+1, m.Copies)), 0); err != nil {
 `,
 		new: `	if _, err := m.f.WriteAt(nil, 0); err != nil {
 `,
@@ -140,12 +138,12 @@ var storeFileMutants = []mutant{
 	},
 	{
 		name:   "store/failure-leaves-no-mark",
-		breaks: "After damage the next process looks at every page first.",
+		breaks: "After damage the next process copies the readable part of the file.",
 		file:   "store/internal/boltfile/failure.go",
-		old: `		f.leaveMark()
+		old: `		f.leaveMark(errors.Is(reason, entry.ErrDamaged))
 `,
 		new:  ``,
-		test: "TestVerifyAfterUncleanClose",
+		test: "TestOpenDamagedCollection",
 		dir:  "store",
 	},
 	{
@@ -162,9 +160,9 @@ var storeFileMutants = []mutant{
 		name:   "store/compact-loses-writes",
 		breaks: "Commits during the copy of Compact are in the new file.",
 		file:   "store/compact.go",
-		old: `	defer end()
+		old: `	defer release()
 `,
-		new: `	end()
+		new: `	release()
 `,
 		test: "TestCompactLosesNoWrite",
 	},
@@ -192,14 +190,15 @@ var storeFileMutants = []mutant{
 		dir:  "store",
 	},
 	{
-		name:   "store/rebuild-silent-loss",
-		breaks: "A collection that a rebuild could not copy whole must be listed.",
-		file:   "store/internal/engine/rebuild.go",
-		dir:    "store",
-		old: `	c.losses.Add(1)
+		name:   "store/salvage-silent-loss",
+		breaks: "A collection that Open could not copy whole must be listed.",
+		file:   "store/internal/copier/collection.go",
+		old: `	c.info.Objects, c.info.MustRelist = copied, format.MustRelistDamaged
 `,
-		new:  ``,
-		test: "TestRebuildOfDamagedRecords",
+		new: `	c.info.Objects = copied
+`,
+		test: "TestSalvageOfDamagedRecords",
+		dir:  "store",
 	},
 	{
 		name:   "store/copy-keeps-what-was-dropped",
@@ -213,24 +212,24 @@ var storeFileMutants = []mutant{
 	},
 	{
 		name:   "store/copy-lost-handlers-go-on",
-		breaks: "A durable handler that may have missed something in a rebuild begins anew.",
+		breaks: "A durable handler that may have missed something in a damaged file begins anew.",
 		file:   "store/internal/copier/collection.go",
 		old: `	if err != nil || c.Behind[c.name] {
 `,
 		new: `	if err != nil {
 `,
-		test: "TestRebuildAndTheChangelogOfAClosedCollection",
+		test: "TestSalvageAndTheChangelog",
 		dir:  "store",
 	},
 	{
 		name:   "store/copy-refs-to-the-lost",
-		breaks: "Objects lost in a rebuild are not among the newest objects of the rewind check.",
+		breaks: "Objects lost in a damaged file are not among the newest objects of the rewind check.",
 		file:   "store/internal/copier/collection.go",
 		old: `([]byte(ref.Key)) == nil
 `,
 		new: `([]byte(ref.Key)) == nil && c.path == nil
 `,
-		test: "TestRebuildWithUncommittedChanges",
+		test: "TestSalvage",
 		dir:  "store",
 	},
 	{
@@ -241,7 +240,7 @@ var storeFileMutants = []mutant{
 `,
 		new: `			return false, nil
 `,
-		test: "TestRebuildAfterDamage",
+		test: "TestSalvage",
 		dir:  "store",
 	},
 	{

@@ -107,17 +107,6 @@ var storeListMutants = []mutant{
 		test: "TestCollectionSurvivesReopening",
 	},
 	{
-		name:   "store/list-survives-loss",
-		breaks: "A list into a collection that a rebuild has lost something of ends with ErrReplaceLost.",
-		file:   "store/internal/engine/replace.go",
-		dir:    "store",
-		old: `	case r.losses != r.c.Losses():
-`,
-		new: `	case r.losses > r.c.Losses():
-`,
-		test: "TestRebuildEndsLists",
-	},
-	{
 		name:   "store/apply-during-list",
 		breaks: "While a list is taken in, other writes are refused.",
 		file:   "store/internal/engine/apply.go",
@@ -269,17 +258,6 @@ var storeListMutants = []mutant{
 `,
 		new:  ``,
 		test: "TestEventsDuringARelist",
-	},
-	{
-		name:   "store/list-ends-mark-of-a-later-loss",
-		breaks: "A completed list does not clear losses of a later rebuild.",
-		file:   "store/internal/engine/writer.go",
-		old: `	if w.State.MustRelist == "" && (now.EndedList == nil || now.EndedList.Losses != losses) {
-`,
-		new: `	if w.State.MustRelist == "" && now.EndedList == nil {
-`,
-		test: "TestRebuildWithAnUncommittedList",
-		dir:  "store",
 	},
 	{
 		name:   "store/seqs-in-key-order",

@@ -170,12 +170,9 @@ var storeOpenMutants = []mutant{
 		name:   "store/failed-sync-at-open",
 		breaks: "Nothing is written to a file whose last commit may not be on the disk.",
 		file:   "store/internal/boltfile/open.go",
-		old: `		f.Fail(h, err)
-		return err
-`,
-		new: `		_ = err
-`,
-		test: "TestSyncThatFails",
+		old:    `		return f.failUnknown(h,`,
+		new:    `		return fmt.Errorf("%w", `,
+		test:   "TestSyncThatFails",
 	},
 	{
 		name:   "store/link-in-place-of-the-file",

@@ -376,10 +376,12 @@ var wireMutants = []mutant{
 		name:   "informer/reader-meets-the-unreadable",
 		breaks: "An object that only a reader cannot read is listed anew.",
 		file:   "informer/commit.go",
-		old: `			p.listForReader(ctx, err)
-`,
-		new: `			_ = err
-`,
+		old: `		p.listUnreadable()
+	}
+	p.indexer`,
+		new: `		_ = err
+	}
+	p.indexer`,
 		test: "TestProtobufOfAnotherProgram",
 	},
 	{

@@ -202,10 +202,11 @@ func (m *mirror) runMember(ctx context.Context, cancel context.CancelFunc, mb *m
 }
 
 // scrub verifies stored data in the background, because a mirror reads little of the file and would not find damage.
-// The informers repair the damage.
+// A list replaces damaged records; other damage ends the informers.
 func (m *mirror) scrub(ctx context.Context) {
 	if err := m.Scrub(ctx); err != nil && ctx.Err() == nil {
-		klog.FromContext(ctx).Error(err, "The store is damaged, and is being repaired")
+		klog.FromContext(ctx).Error(err, "The store is damaged: damaged records are listed again; after other "+
+			"damage the next start repairs the file")
 	}
 }
 

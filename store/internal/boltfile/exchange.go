@@ -7,14 +7,17 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/boltcheck"
 )
 
 // Exchange describes how a copy of the file, for example a compacted one, replaces the file.
 type Exchange struct {
 	// Copy copies old to a file made by Fresh, complete and synced. If Copy fails, it leaves no file.
 	Copy func(ctx context.Context, old *Handle) (fresh *Handle, err error)
-	// Aside is true for a damaged old file, which is moved aside instead of removed.
-	Aside bool
 	// InUse is called when the copy becomes current, before any caller reads it. It must not use the File. May be nil.
 	InUse func()
 	// Retired is called when the old file is closed, unless another replaced file still has readers. May be nil.
@@ -24,54 +27,86 @@ type Exchange struct {
 	removed bool
 }
 
-// BeginExchange takes the writer lock for w, and blocks PauseExchanges until the caller calls end.
-func (f *File) BeginExchange(ctx context.Context, w Work) (end func(), err error) {
-	release, err := f.TakeWriter(ctx, w)
-	if err != nil {
-		return nil, err
-	}
-	f.exchanging.Lock()
-	return func() {
-		f.exchanging.Unlock()
-		release()
-	}, nil
-}
-
-// PauseExchanges waits for the end of a running Exchange, but not for other writes, which a failing disk
-// may never finish. No exchange begins until the caller calls resume.
-func (f *File) PauseExchanges(ctx context.Context) (resume func(), err error) {
-	if err := f.exchanging.LockContext(ctx); err != nil {
-		return nil, f.waited(err)
-	}
-	return f.exchanging.Unlock, nil
-}
-
 // Exchange copies the file, gives the copy its name, and makes the File use the copy. At every moment a whole file has
 // the name. If Exchange fails, the File still uses the old file, and the copy is removed. The caller holds the writer
-// lock and the right to exchange, as after BeginExchange. movedTo is the new name of the old file if Aside is set.
+// lock.
 //
 // Exchange holds the Mark: otherwise a process that opens the file would remove the copy as debris.
-func (f *File) Exchange(ctx context.Context, x Exchange) (movedTo string, err error) {
+func (f *File) Exchange(ctx context.Context, x Exchange) error {
 	old, err := f.acquire()
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer old.Release()
-	err = f.withMark(ctx, time.Now().Add(f.o.LockTimeout), func(*Mark) error {
-		fresh, err := x.Copy(ctx, old)
+	return f.withMark(ctx, time.Now().Add(f.o.LockTimeout), func(*Mark) error {
+		at, err := f.verify(ctx, old)
 		if err != nil {
 			return err
+		}
+		fresh, err := x.Copy(ctx, old)
+		if err != nil {
+			return f.failCopy(old, err)
+		}
+		if again, err := idOf(old); err != nil || again != at {
+			return errors.Join(f.failCopy(old, &FaultError{What: "its state has changed while it was copied"}), err,
+				fresh.Discard())
 		}
 		if err := fresh.View(fresh.adopt); err != nil {
 			return errors.Join(err, fresh.Discard())
 		}
-		if movedTo, err = f.giveName(x, old, fresh); err != nil {
+		if err := f.giveName(x, old, fresh); err != nil {
 			return errors.Join(err, fresh.Discard())
 		}
 		f.moveIn(x, old, fresh)
+		if f.unknown != nil {
+			f.unknown.resolved, f.unknown.committed = true, at >= f.unknown.txID
+			f.unknown = nil
+		}
 		return nil
 	})
-	return movedTo, err
+}
+
+// verify returns the id of the newest transaction in the file of old. If the outcome of a commit is unknown, it first
+// verifies every page, because the kernel may read back old pages after a failed sync.
+func (f *File) verify(ctx context.Context, old *Handle) (txID int, err error) {
+	if f.unknown == nil {
+		return idOf(old)
+	}
+	err = old.View(func(tx *bolt.Tx) error {
+		txID = tx.ID()
+		info, err := old.File.Stat()
+		if err != nil {
+			return err
+		}
+		pages, err := boltcheck.OpenTx(old.File, info.Size(), uint64(txID))
+		if err != nil {
+			return OwnErrors(err)
+		}
+		problems, err := pages.Walk(ctx, boltcheck.WalkOptions{})
+		if len(problems) > 0 {
+			return PagesError(f.Path, problems)
+		}
+		return OwnErrors(err)
+	})
+	return txID, f.failCopy(old, err)
+}
+
+// failCopy stops all writes if err is damage that a copy of the file of old has found, while the outcome of a commit is
+// unknown. It returns err.
+func (f *File) failCopy(old *Handle, err error) error {
+	if f.unknown != nil && errors.Is(err, entry.ErrDamaged) {
+		f.Fail(old, err)
+	}
+	return err
+}
+
+// idOf returns the id of the newest transaction in the file of h.
+func idOf(h *Handle) (txID int, err error) {
+	err = h.View(func(tx *bolt.Tx) error {
+		txID = tx.ID()
+		return nil
+	})
+	return txID, err
 }
 
 // Fresh makes an empty file under a temporary name, for a copy of old.
@@ -86,36 +121,16 @@ func (f *File) Fresh(old *Handle) (*Handle, error) {
 // Beside returns a name for a temporary file beside the file. After a crash, the next Open for writing removes it.
 func (f *File) Beside() string { return temporaryName(f.real) }
 
-func (f *File) giveName(x Exchange, old, fresh *Handle) (movedTo string, err error) {
-	switch {
-	case x.Aside:
-		return f.replaceDamaged(old, fresh)
+func (f *File) giveName(x Exchange, old, fresh *Handle) error {
+	switch err := f.Err(); {
+	case err != nil: // The damage may have been found after the copier had read its page.
+		return fmt.Errorf("nothing is written any more: %w", err)
 	case x.removed:
-		return "", TakeName(fresh.Path, f.real)
+		return TakeName(fresh.Path, f.real)
 	case !hasName(old.File, f.real):
-		return "", fmt.Errorf("the file has been moved or removed, or another has taken its name: %w", ErrForeign)
+		return fmt.Errorf("the file has been moved or removed, or another has taken its name: %w", ErrForeign)
 	}
-	return "", os.Rename(fresh.Path, f.real)
-}
-
-// replaceDamaged moves the old file aside and gives its name to the copy. If the file system has hard links, either the
-// old file or the copy is at the path at every moment. replaceDamaged never replaces any other file.
-func (f *File) replaceDamaged(old, fresh *Handle) (movedTo string, err error) {
-	if hasName(old.File, f.real) {
-		movedTo, err = setAside(f.real, linkOrRename)
-		if err != nil {
-			return "", fmt.Errorf("move the old file aside: %w", err)
-		}
-	}
-	if movedTo != "" && hasName(old.File, f.real) { // The old file has two names now, real and movedTo.
-		err = os.Rename(fresh.Path, f.real)
-	} else {
-		err = TakeName(fresh.Path, f.real)
-	}
-	if errors.Is(err, ErrExists) {
-		err = fmt.Errorf("another file has taken its name; move that away (%w)", errors.Join(ErrForeign, err))
-	}
-	return movedTo, err
+	return os.Rename(fresh.Path, f.real)
 }
 
 // linkOrRename gives a file a second name. On a file system without hard links it renames the file.

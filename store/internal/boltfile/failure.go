@@ -1,6 +1,7 @@
 package boltfile
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"runtime"
@@ -13,7 +14,7 @@ import (
 )
 
 // Classify turns an error of a transaction of h into the error for the caller. If the file is damaged or overwritten,
-// or the outcome of a commit is unknown, Classify makes the file fail.
+// Classify makes the file fail. But it only notes a format.DamagedRecord (Damaged).
 func (f *File) Classify(h *Handle, err error) error {
 	var fault *FaultError
 	var failed *commitError
@@ -23,8 +24,9 @@ func (f *File) Classify(h *Handle, err error) error {
 		f.Fail(h, err)
 	case errors.As(err, &failed):
 		err = f.classify(h, failed)
+	case f.note(err):
+		err = fmt.Errorf("%s: %w", f.Path, err)
 	case errors.Is(err, entry.ErrDamaged):
-		// A damaged record or index entry stops writes too, because other entries of its page may be damaged.
 		err = fmt.Errorf("%s: %w", f.Path, err)
 		f.Fail(h, err)
 	case errors.Is(err, ErrOverwritten):
@@ -48,23 +50,66 @@ func (f *File) classify(h *Handle, failed *commitError) error {
 	}
 	// Even if readers do not see the transaction, the sync of one of its pages may have failed. The kernel reports that
 	// once, and then considers the page clean.
-	err = fmt.Errorf("write %s: %w: %w", f.Path, ErrOutcomeUnknown, failed.Err)
-	f.Fail(h, err)
-	return err
+	return f.failUnknown(h, &UnknownError{
+		Err: fmt.Errorf("write %s: %w: %w", f.Path, ErrOutcomeUnknown, failed.Err), txID: failed.TxID,
+	})
 }
 
-// Fail stops all writes until the file is exchanged for a copy, if h is the current handle. It keeps the first reason,
-// except that ErrOverwritten replaces it, which stops reads and exchanges too. Fail leaves a mark that makes the next
-// process verify every page.
-func (f *File) Fail(h *Handle, reason error) {
-	if f.fail(h, reason) && !f.o.ReadOnly {
-		f.leaveMark()
+// Report does what Classify does for an error that was found outside a transaction, in data of the file.
+func (f *File) Report(err error) {
+	if h, closed := f.acquire(); closed == nil {
+		defer h.Release()
+		_ = f.Classify(h, err) //nolint:errcheck // The caller returns err itself.
 	}
 }
 
-// leaveMark makes the next process that opens the store verify every page, and move the file aside if it is damaged.
-func (f *File) leaveMark() {
-	if err := leaveMark(f.real); err != nil {
+// UnknownError is the error of a commit whose outcome is unknown. It wraps ErrOutcomeUnknown. Only the holder of the
+// writer lock uses the other fields.
+type UnknownError struct {
+	Err  error
+	txID int // txID is the id of the transaction.
+	// resolved is true once the file was exchanged for a copy, and committed is true if the copy has the transaction.
+	resolved, committed bool
+}
+
+func (e *UnknownError) Error() string { return e.Err.Error() }
+func (e *UnknownError) Unwrap() error { return e.Err }
+
+// failUnknown makes the next writer exchange the file for a copy first. Where an open file cannot be exchanged, it
+// stops all writes.
+func (f *File) failUnknown(h *Handle, err *UnknownError) error {
+	if !RenamesOpen {
+		f.Fail(h, err)
+		return err
+	}
+	f.unknown = err
+	f.leaveMark(false)
+	return err
+}
+
+// Resolve makes sure that the file was exchanged for a copy since the commit that failed with unknown, and reports
+// whether the copy has that commit. The caller has the writer lock.
+func (f *File) Resolve(ctx context.Context, unknown *UnknownError) (committed bool, err error) {
+	if err := f.Err(); err != nil {
+		return false, fmt.Errorf("nothing is written any more: %w", err)
+	}
+	if !unknown.resolved {
+		err = f.KeepName(ctx)
+	}
+	return unknown.committed, err
+}
+
+// Fail stops all writes, if h is the current handle. It keeps the first reason, except that ErrOverwritten replaces it,
+// which stops reads too. After damage, Fail leaves a Mark that makes the next process copy the readable part of the
+// file, and otherwise one that makes it verify every page.
+func (f *File) Fail(h *Handle, reason error) {
+	if f.fail(h, reason) && !f.o.ReadOnly {
+		f.leaveMark(errors.Is(reason, entry.ErrDamaged))
+	}
+}
+
+func (f *File) leaveMark(copies bool) {
+	if err := leaveMark(f.real, copies); err != nil {
 		f.Logger().Error(err, "No mark could be left for the next process that opens the store")
 	}
 }

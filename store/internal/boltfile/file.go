@@ -11,7 +11,6 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
 
-	"github.com/larder-dev/larder/internal/base"
 	"github.com/larder-dev/larder/internal/boltcheck"
 	"github.com/larder-dev/larder/internal/hook"
 )
@@ -36,19 +35,21 @@ type File struct {
 	background
 	clocks
 	current
+	damage
 	writerLock
 
-	o    Options
-	real string // real is the absolute path without symbolic links, for all file operations; resolve sets it.
-	anew anew   // Only the holder of the writer lock uses anew.
+	o Options
+	// unknown is the last commit whose outcome is unknown: the next write exchanges the file for a copy first. Exchange
+	// sets it to nil. Only the holder of the writer lock uses unknown.
+	unknown *UnknownError
+	real    string // real is the absolute path without symbolic links, for all file operations; resolve sets it.
+	anew    anew   // Only the holder of the writer lock uses anew.
 	// hidden is true if a lack of permissions prevented the check of KeepName. Only the holder of the writer lock uses it.
 	hidden bool
 	// markedClean is true while the root bucket may say that the file was closed cleanly; the first commit removes that
 	// key. Only the holder of the writer lock uses it.
 	markedClean bool
-	// Exchange holds exchanging. Take the writer lock first.
-	exchanging base.Mutex
-	retiring   atomic.Int32 // retiring is the number of replaced files that readers still use.
+	retiring    atomic.Int32 // retiring is the number of replaced files that readers still use.
 
 	// quarantined is the name to which Open moved a damaged file. unverified is true if Open has not verified some pages.
 	// wasClean is true if the file had been closed cleanly.
@@ -56,7 +57,7 @@ type File struct {
 	unverified, wasClean bool
 }
 
-// Options are the options of New. Functions may be nil, except Copy of a file that is not ReadOnly.
+// Options are the options of New. Functions may be nil.
 type Options struct {
 	// ReadOnly opens the file for inspection, with a shared lock.
 	ReadOnly bool
@@ -75,9 +76,10 @@ type Options struct {
 	Hooks hook.Hooks
 	// Unlock reads the data keys from a file that is being opened. If it fails with ErrDamaged, the file is moved aside.
 	Unlock func(ctx context.Context, h *Handle) error
-	// Copy copies old unchanged to a file made by Fresh. The File calls it, with the writer lock held, if the open file
-	// was removed: the copy takes its name. Required unless ReadOnly is set.
-	Copy func(ctx context.Context, old *Handle) (fresh *Handle, err error)
+	// Copy copies old to a file made by Fresh: unchanged, or with salvage its readable part. The File calls it, with the
+	// writer lock held, if the open file was removed or the outcome of a commit is unknown: the copy takes its name. Open
+	// calls it with salvage for a damaged file. Default: it fails.
+	Copy func(ctx context.Context, old *Handle, salvage bool) (fresh *Handle, err error)
 	// WriteFailed is called after a failed write, by the holder of the writer lock.
 	WriteFailed func(w Work, err error)
 	// Slow is called when a write has taken longer than SlowAfter, and once more at the end of that write.
@@ -95,16 +97,20 @@ func New(path string, o Options) *File {
 	if o.Unlock == nil {
 		o.Unlock = func(context.Context, *Handle) error { return nil }
 	}
+	if o.Copy == nil {
+		o.Copy = func(context.Context, *Handle, bool) (*Handle, error) { return nil, errors.ErrUnsupported }
+	}
 	if o.WriteFailed == nil {
 		o.WriteFailed = func(Work, error) {}
 	}
 	if o.Slow == nil {
 		o.Slow = func() {}
 	}
-	f := &File{Path: path, MaxSize: o.MaxSize, Commit: o.Hooks.Commit, o: o, exchanging: base.NewMutex()}
+	f := &File{Path: path, MaxSize: o.MaxSize, Commit: o.Hooks.Commit, o: o}
 	f.background.init(f.Logger)
 	f.clocks = clocks{wall: o.Hooks.Wall}
 	f.current = current{path: path, failed: make(chan struct{})}
+	f.damage = damage{keys: map[string]map[string]struct{}{}, found: make(chan struct{})}
 	f.writerLock = writerLock{path: path, log: f.Logger, onSlow: o.Slow, token: make(chan struct{}, 1)}
 	return f
 }
@@ -143,7 +149,7 @@ type current struct {
 	mu      sync.Mutex
 	handle  *Handle       // mu guards handle; nil before Open and after Close.
 	failure error         // mu guards failure, the error that stopped all writes.
-	failed  chan struct{} // mu guards failed, which is closed while failure is not nil.
+	failed  chan struct{} // failed is closed once failure is not nil.
 	written int64         // mu guards written, the bytes written through replaced handles.
 }
 
@@ -162,15 +168,15 @@ func (c *current) acquire() (*Handle, error) {
 	return c.handle, nil
 }
 
-// Err returns the error that stopped all writes, or nil. The error wraps ErrOutcomeUnknown, ErrDamaged or
-// ErrOverwritten. An Exchange clears the first two. ErrOverwritten is final, and stops reads too.
+// Err returns the error that stopped all writes, or nil. The error wraps ErrDamaged or ErrOverwritten, which stops
+// reads too, or ErrOutcomeUnknown where an open file cannot be exchanged.
 func (c *current) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.failure
 }
 
-// Failed returns a channel that is closed once Err is not nil. An exchange replaces the channel with a new one.
+// Failed returns a channel that is closed once Err is not nil.
 func (c *current) Failed() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -200,14 +206,11 @@ func (c *current) IsCurrent(h *Handle) bool {
 	return c.handle == h
 }
 
-// use makes h the current handle and clears the failure. It calls then before any caller can acquire h.
+// use makes h the current handle. It calls then before any caller can acquire h.
 func (c *current) use(h *Handle, then func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.replaceLocked(h)
-	if c.failure != nil {
-		c.failure, c.failed = nil, make(chan struct{})
-	}
 	then()
 }
 

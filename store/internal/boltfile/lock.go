@@ -113,6 +113,8 @@ type Mark struct {
 	path string
 	// Crashes is the number of processes that died while they opened the store, as TakeMark read it.
 	Crashes int
+	// Copies is true if a process has found the store damaged: its readable part must be copied before it is used.
+	Copies bool
 }
 
 // TakeMark takes the Mark of a store. It waits until the deadline or the end of ctx, and then fails with ErrLocked. On
@@ -130,7 +132,7 @@ func TakeMark(ctx context.Context, store string, deadline time.Time) (*Mark, err
 		}
 		if f != nil {
 			m.f = f
-			m.Crashes = readCount(f)
+			m.Crashes, m.Copies = readCount(f)
 			return m, nil
 		}
 		if !waitUntil(ctx, deadline) {
@@ -146,20 +148,33 @@ func crashesSaid(store string) int {
 		return 0
 	}
 	defer func() { _ = f.Close() }()
-	return readCount(f)
+	crashes, _ := readCount(f)
+	return crashes
 }
 
-// readCount returns the number of crashes in a Mark: 0 for an empty Mark, and 1 for unreadable content.
-func readCount(f *os.File) int {
+// markCopies follows the number of crashes in a Mark with Copies.
+const markCopies = " copy"
+
+// readCount returns the number of crashes in a Mark, and Mark.Copies. The number is 0 for an empty Mark, and 1 for
+// unreadable content.
+func readCount(f *os.File) (crashes int, copies bool) {
 	data, err := io.ReadAll(io.LimitReader(f, 20))
-	text := strings.TrimSpace(string(data))
+	text, copies := strings.CutSuffix(strings.TrimSpace(string(data)), markCopies)
 	if err == nil && text == "" {
-		return 0 // An empty mark: the process died before it opened the store.
+		return 0, copies // An empty mark: the process died before it opened the store.
 	}
 	if n, err := strconv.Atoi(text); err == nil && n > 0 {
-		return n
+		return n, copies
 	}
-	return 1
+	return 1, copies
+}
+
+func markText(crashes int, copies bool) string {
+	text := strconv.Itoa(crashes)
+	if copies {
+		text += markCopies
+	}
+	return text + "\n"
 }
 
 // Count adds 1 to the number of crashes in the Mark before the store is opened. Count does not sync, because the number
@@ -168,17 +183,17 @@ func (m *Mark) Count() {
 	if m.f == nil {
 		return
 	}
-	if _, err := m.f.WriteAt([]byte(strconv.Itoa(m.Crashes+1)+"\n"), 0); err != nil {
+	if _, err := m.f.WriteAt([]byte(markText(m.Crashes+1, m.Copies)), 0); err != nil {
 		m.Crashes = max(m.Crashes, 1) // Without a count, this process must verify the file.
 	}
 }
 
-// leaveMark writes a Mark that makes the next process that opens the store verify every page. Another process that
-// holds the Mark at this moment may remove it, which skips that verification.
-func leaveMark(store string) error {
+// leaveMark writes a Mark that makes the next process that opens the store verify every page, or, if copies is true,
+// copy the readable part. Another process that holds the Mark at this moment may remove it, which skips that.
+func leaveMark(store string, copies bool) error {
 	f, err := os.OpenFile(store+format.SuffixOpening, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|noFollow, 0o600)
 	if err == nil {
-		_, err = f.WriteString("1\n")
+		_, err = f.WriteString(markText(1, copies))
 		err = errors.Join(err, f.Close())
 	}
 	return err

@@ -16,10 +16,11 @@ import (
 // KeepName verifies, before each write, that the open file still has its name, by device and inode. The caller has the
 // writer lock.
 //
-// If no file has the name, the open file was removed or moved away, and KeepName writes a copy of it under the name.
-// After a failed copy, writes fail without another attempt for a while; see anew. If another file has the name,
-// KeepName leaves that file alone and returns an error that wraps ErrReplaced. A write works again, without a restart,
-// after an operator moves the other file away, or the store's file back.
+// If no file has the name, the open file was removed or moved away, and KeepName writes a copy of it under the name. If
+// the outcome of a commit is unknown, KeepName exchanges the file for a copy: after a failed fsync the kernel may drop
+// pages that were written. After a failed copy, writes fail without another attempt for a while; see anew. If another
+// file has the name, KeepName leaves that file alone and returns an error that wraps ErrReplaced. A write works again,
+// without a restart, after an operator moves the other file away, or the store's file back.
 //
 // If the process may not read the directory any more, KeepName accepts an open file that has any name.
 func (f *File) KeepName(ctx context.Context) error {
@@ -27,17 +28,21 @@ func (f *File) KeepName(ctx context.Context) error {
 		return nil
 	}
 	lost, err := f.lostName()
-	if !lost || err != nil {
+	unknown := f.unknown
+	if err != nil || !lost && unknown == nil {
 		return err
 	}
 	err = f.anew.err
 	if time.Now().After(f.anew.next) || f.ending() { // An ending File makes its last attempt without delay.
-		err = f.writeAnew(ctx)
+		err = f.writeAnew(ctx, lost)
 	}
-	if err != nil {
+	switch {
+	case err == nil:
+		return nil
+	case lost:
 		return fmt.Errorf("the file %s was removed, and what it held cannot be written anew: %w", f.real, err)
 	}
-	return nil
+	return fmt.Errorf("%w; the file cannot be copied: %w", unknown.Err, err) // No UnknownError: this is no commit.
 }
 
 // lostName reports whether the open file's name is gone. It fails with ErrReplaced if another file has the name.
@@ -75,38 +80,41 @@ func whereabouts(f *os.File) string {
 	return "the file that is open"
 }
 
-// writeAnew copies the open file, which has lost its name, to a new file, and uses the new file. It is as safe as a
-// compaction: the copy is synced before it gets the name, and it never replaces another file.
-func (f *File) writeAnew(ctx context.Context) error {
+// writeAnew copies the open file to a new file, and uses the new file. lost is true if the open file has lost its name.
+// It is as safe as a compaction: the copy is synced before it gets the name, and it never replaces another file.
+func (f *File) writeAnew(ctx context.Context, lost bool) error {
 	if err := MakeDir(filepath.Dir(f.real)); err != nil {
 		return err
 	}
-	f.exchanging.Lock()
-	defer f.exchanging.Unlock()
-	_, err := f.Exchange(ctx, Exchange{Copy: f.o.Copy, removed: true})
+	copies := func(ctx context.Context, old *Handle) (*Handle, error) { return f.o.Copy(ctx, old, false) }
+	err := f.Exchange(ctx, Exchange{Copy: copies, removed: lost})
 	if err == nil || ctx.Err() == nil { // A canceled copy does not delay the next attempt.
 		f.anew.tried(err)
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case lost:
+		f.Logger().Error(nil,
+			"The store's file was removed while it was open: what it held has been written anew under its name", "to", f.real)
+	default:
+		f.Logger().Info("The store's file has been exchanged for a copy, because the outcome of a write was unknown")
 	}
-	f.Logger().Error(nil,
-		"The store's file was removed while it was open: what it held has been written anew under its name", "to", f.real)
 	return nil
 }
 
-// The copy of a removed file is retried after anewRetry. The delay doubles after each failure, up to anewRetryMax.
+// A failed copy of the file is retried after anewRetry. The delay doubles after each failure, up to anewRetryMax.
 const (
 	anewRetry    = time.Second
 	anewRetryMax = time.Minute
 )
 
-// anew limits how often a removed file is copied, since copying a large file keeps the disk busy. Only the holder of
+// anew limits how often writeAnew copies the file, since copying a large file keeps the disk busy. Only the holder of
 // the writer lock may use it.
 type anew struct {
-	err  error         // err is the error of the last copy of a removed file, or nil.
-	wait time.Duration // wait is the delay before the next copy of a removed file.
-	next time.Time     // next is the earliest time of the next copy of a removed file.
+	err  error         // err is the error of the last copy, or nil.
+	wait time.Duration // wait is the delay before the next copy.
+	next time.Time     // next is the earliest time of the next copy.
 }
 
 func (a *anew) tried(err error) {

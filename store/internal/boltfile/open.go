@@ -17,7 +17,8 @@ const openTries = 3
 
 // Open opens the file, or makes a missing file, with its directory. It follows a symbolic link once and never replaces
 // it. If the target is missing, Open makes the file there, in a directory that must exist. It moves a damaged file
-// aside (see Quarantined), and makes a new one. See Unverified for the pages that Open has not verified.
+// aside (see Quarantined), and makes a new one of its readable part. See Unverified for the pages that Open has not
+// verified.
 //
 // Open fails with ErrLocked while another File has the file locked (the error names the process; readers share their
 // lock), with ErrNewerFormat if a newer program wrote the file, and with ErrForeign if it is not a store. In these
@@ -48,7 +49,7 @@ func (f *File) Open(ctx context.Context) error {
 			if !errors.Is(err, entry.ErrDamaged) {
 				return err
 			}
-			if err := f.quarantine(err); err != nil {
+			if err := f.replaceDamaged(ctx, mark, err, deadline); err != nil {
 				return err
 			}
 		}
@@ -102,11 +103,14 @@ func (f *File) withMark(ctx context.Context, deadline time.Time, fn func(mark *M
 	if released := mark.Release(); released != nil {
 		f.Logger().Error(released, "The mark beside the store could not be removed; the next process will verify the store")
 	}
-	if f.Err() != nil {
-		f.leaveMark() // Release has removed this process's Mark.
+	failure := f.Err()
+	if copies := mark.Copies || errors.Is(failure, entry.ErrDamaged); copies || failure != nil || f.unknown != nil {
+		f.leaveMark(copies) // Release has removed this process's Mark.
 	}
 	return err
 }
+
+var errFoundDamaged = fmt.Errorf("an earlier process has found it damaged: %w", entry.ErrDamaged)
 
 // openAsIs opens the existing file. It fails with ErrDamaged for a damaged file, and does not move it.
 func (f *File) openAsIs(ctx context.Context, mark *Mark, deadline time.Time) error {
@@ -116,6 +120,9 @@ func (f *File) openAsIs(ctx context.Context, mark *Mark, deadline time.Time) err
 	}
 	RemoveDebris(f.real)
 	mark.Count()
+	if mark.Copies {
+		return errors.Join(errFoundDamaged, locked.Close())
+	}
 	o := opening{
 		Path: f.real, File: locked, MaxSize: f.MaxSize, branchBytes: branchBytes, Verify: mark.Crashes > 0,
 	}
@@ -181,7 +188,7 @@ func (f *File) start(h *Handle, o *opening) error {
 	case errors.Is(err, ErrOutcomeUnknown):
 		f.Logger().Error(err, "The disk fails: the store can be read, and not be written")
 	case err != nil:
-		f.use(nil, func() {})
+		f.use(nil, func() { f.failure, f.failed = nil, make(chan struct{}) }) // The caller judges err.
 		return errors.Join(err, h.Close())
 	}
 	f.clearLeft()
@@ -198,11 +205,71 @@ func (f *File) syncLeft(h *Handle) error {
 			"the machine may undo that")
 	}
 	if err := h.File.Sync(); err != nil {
-		err = fmt.Errorf("sync %s: %w: %w", f.Path, ErrOutcomeUnknown, err)
-		f.Fail(h, err)
-		return err
+		return f.failUnknown(h, &UnknownError{Err: fmt.Errorf("sync %s: %w: %w", f.Path, ErrOutcomeUnknown, err)})
 	}
 	return nil
+}
+
+// replaceDamaged moves the damaged file aside. A copy of its readable part takes its name, unless a process has died
+// while it copied the file, or the copy fails. The caller holds mark, so no other process can have replaced the file.
+func (f *File) replaceDamaged(ctx context.Context, mark *Mark, reason error, deadline time.Time) error {
+	if mark.Crashes < crashesAtMost {
+		mark.Crashes = crashesAtMost - 1
+		mark.Count()
+		old, err := f.openDamaged(ctx, deadline)
+		if err == nil {
+			if err := f.o.Unlock(ctx, old); err != nil && !errors.Is(err, entry.ErrDamaged) {
+				return errors.Join(err, old.Close()) // Without their keys, sealed records would be lost.
+			}
+			err = f.salvage(ctx, old, reason)
+		}
+		if err == nil {
+			mark.Copies = false
+			return nil
+		}
+		if ctx.Err() != nil {
+			return err
+		}
+		f.Logger().Error(err, "The readable part of the damaged store could not be copied")
+	}
+	mark.Copies = false
+	return f.quarantine(reason)
+}
+
+// crashesAtMost is the number of crashes in the Mark after which a damaged file is not copied.
+const crashesAtMost = 2
+
+// openDamaged opens the damaged file for reading. Otherwise bbolt would read the freelist, which may be damaged.
+func (f *File) openDamaged(ctx context.Context, deadline time.Time) (*Handle, error) {
+	locked, err := openLocked(ctx, f.real, os.O_RDWR, true, deadline)
+	if err != nil {
+		return nil, err
+	}
+	o := opening{Path: f.real, File: locked, ReadOnly: true}
+	return o.openBolt(0)
+}
+
+// salvage exchanges old, the damaged file, for a copy of its readable part. It closes old.
+func (f *File) salvage(ctx context.Context, old *Handle, reason error) error {
+	fresh, err := f.o.Copy(ctx, old, true)
+	if err != nil {
+		return errors.Join(err, old.Close())
+	}
+	movedTo := ""
+	err = errors.Join(old.Close(), fresh.Close())
+	if err == nil {
+		movedTo, err = setAside(f.real, linkOrRename)
+	}
+	if err == nil {
+		err = os.Rename(fresh.Path, f.real)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(fresh.Path))
+	}
+	f.quarantined = movedTo
+	f.Logger().Error(reason, "The store was damaged: its readable part has been copied, and the damaged file has been "+
+		"moved aside", "movedTo", movedTo)
+	return syncReadable(filepath.Dir(f.real))
 }
 
 func (f *File) ensure() error {
@@ -219,7 +286,7 @@ func (f *File) ensure() error {
 	return create(f.real, creating{pageSize: f.o.PageSize}) // MaxSize applies only to later writes.
 }
 
-// quarantine moves the damaged file aside. The caller holds the Mark, so no other process can have replaced the file.
+// quarantine moves the damaged file aside.
 func (f *File) quarantine(reason error) error {
 	name, err := setAside(f.real, os.Rename)
 	if err != nil {

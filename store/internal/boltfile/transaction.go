@@ -134,15 +134,15 @@ func (f *File) unmarking(fn func(tx *bolt.Tx) error) func(tx *bolt.Tx) error {
 	return func(tx *bolt.Tx) error { return errors.Join(fn(tx), PutClean(tx, false)) }
 }
 
-// Close closes the file, and marks it as cleanly closed, unless it has failed or is open for reading. The caller has
-// called CloseBackground and taken the writer lock. stuck is true if bbolt could not end a transaction.
+// Close closes the file, and marks it as cleanly closed, unless a write has failed or it is open for reading. The
+// caller has called CloseBackground and taken the writer lock. stuck is true if bbolt could not end a transaction.
 func (f *File) Close() (stuck bool, err error) {
 	f.WaitBackground(0)
 	h, failure := f.remove()
 	if h == nil {
 		return false, nil
 	}
-	if !f.o.ReadOnly && failure == nil {
+	if !f.o.ReadOnly && failure == nil && f.unknown == nil {
 		err := h.Update(func(tx *bolt.Tx) error {
 			return errors.Join(f.PutTimes(tx), PutClean(tx, true))
 		}, (*bolt.Tx).Commit)

@@ -113,40 +113,6 @@ func (c *Cursors) resetLocked(one *cursor, anew consumer.Position) {
 	c.version++
 }
 
-// ResetAll resets every cursor, after objects or tombstones were lost. st is the state of the file.
-func (c *Cursors) ResetAll(st State) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, one := range c.all {
-		c.resetLocked(one, st.Anew(consumer.ResetDamage))
-	}
-	c.wakeLocked()
-}
-
-// Revive writes the cursors to the bucket of the collection in a rebuilt file, reset if objects were lost.
-func (c *Cursors) Revive(b *bolt.Bucket, collection string, st *State, lost bool) error {
-	s := c.snapshot()
-	if s == nil {
-		return nil
-	}
-	st.Retain = s.retain
-	if err := Create(b); err != nil {
-		return err
-	}
-	if !st.Kept() {
-		st.Since = st.NextSeq
-	}
-	for name, now := range s.all {
-		if lost {
-			now = st.Anew(consumer.ResetDamage)
-		}
-		if err := PutCursor(b.Bucket(format.BucketCursors), collection, name, now); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func errClosed() error { return fmt.Errorf("the collection has been closed: %w", boltfile.ErrClosed) }
 
 // Open opens the cursor of that name, and returns whether it exists. It fails with consumer.ErrOpen if it is open.
@@ -294,21 +260,15 @@ func PutCursor(cursors *bolt.Bucket, collection, name string, c consumer.Positio
 	return cursors.Put([]byte(name), data)
 }
 
-// ReadCursors returns the cursors of a collection. For damaged cursors it returns an error and reset cursors.
-func ReadCursors(b *bolt.Bucket, collection string, st State) (map[string]consumer.Position, error) {
+// ReadCursors returns the cursors of a collection.
+func ReadCursors(b *bolt.Bucket, collection string) (map[string]consumer.Position, error) {
 	all := map[string]consumer.Position{}
 	cursors := b.Bucket(format.BucketCursors)
 	if cursors == nil {
 		return all, nil
 	}
-	var bad error
-	err := cursors.ForEach(func(name, data []byte) error {
-		c, err := format.ParseCursor(collection, string(name), data)
-		if err != nil {
-			bad, c = errors.Join(bad, err), st.Anew(consumer.ResetDamage)
-		}
-		all[string(name)] = c
-		return nil
+	return all, cursors.ForEach(func(name, data []byte) (err error) {
+		all[string(name)], err = format.ParseCursor(collection, string(name), data)
+		return err
 	})
-	return all, errors.Join(err, bad)
 }

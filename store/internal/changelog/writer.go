@@ -35,6 +35,7 @@ type Writer struct {
 	out        Outside
 	log        *Log   // log is nil without a changelog
 	first      uint64 // first is the first number that the transaction assigns
+	broken     bool   // broken is true after Break
 }
 
 // NewWriter returns a Writer that changes st. Call it in the transaction, so that it sees the cursors after the
@@ -152,6 +153,27 @@ func (w *Writer) Put(key string, seq, old uint64) error {
 	return w.log.seqs.Put(format.SeqKey(seq), []byte(key))
 }
 
+// Break removes the entry of key, whose number is unknown because its record is damaged. Changes up to now may be
+// missing, so Settle resets every cursor.
+func (w *Writer) Break(key string) error {
+	if w.log == nil {
+		return nil
+	}
+	w.broken = true
+	w.state.Break()
+	var drop [][]byte
+	err := w.log.seqs.ForEach(func(seq, of []byte) error {
+		if string(of) == key {
+			drop = append(drop, bytes.Clone(seq))
+		}
+		return nil
+	})
+	for _, seq := range drop {
+		err = errors.Join(err, w.log.seqs.Delete(seq))
+	}
+	return err
+}
+
 // AddTombstone replaces the entry of an object, at number old, by a tombstone with its last state. The payload is not
 // compressed, so that a tombstone needs no dictionary. Without an encoding there is no last state.
 func (w *Writer) AddTombstone(key string, old uint64, last format.Header, payload []byte) error {
@@ -196,10 +218,14 @@ func (w *Writer) Settle(full bool) (*Snapshot, error) {
 		if w.log.cursors.Get([]byte(name)) == nil {
 			continue // this transaction removes the cursor
 		}
-		if low(c) < lost {
+		switch {
+		case w.broken:
+			c = w.state.Anew(consumer.ResetDamage)
+			s.reset[name] = c
+		case low(c) < lost:
 			c = w.state.Anew(consumer.ResetBehind)
 			s.reset[name] = c
-		} else if !s.dirty {
+		case !s.dirty:
 			continue
 		}
 		if err := PutCursor(w.log.cursors, w.collection, name, c); err != nil {

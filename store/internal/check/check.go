@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,6 +46,14 @@ type content struct {
 	handle *boltfile.Handle
 	// read is the number of bytes read in this step; unpaid is the number of bytes read since the last pause in rest.
 	read, unpaid int
+	worst        string // worst is the first problem of this step that is no damaged record, or "".
+}
+
+// problem adds a problem for which a scrub stops all writes.
+func (c *content) problem(format string, args ...any) {
+	problem := fmt.Sprintf(format, args...)
+	c.worst = cmp.Or(c.worst, problem)
+	c.Report.problem("%s", problem)
 }
 
 // stepBytes is the approximate number of bytes that one transaction of a check reads.
@@ -100,14 +109,13 @@ func (c *content) all(ctx context.Context) error {
 }
 
 // view runs fn in a read transaction. In a scrub, a check with a limited Rate, view stops all writes to the file if fn
-// adds a problem. It does not stop writes to a file that has replaced the checked file meanwhile.
+// adds a problem other than a damaged record. It does not stop writes to a file that has replaced the checked file.
 func (c *content) view(ctx context.Context, fn func(tx *bolt.Tx) error) error {
 	return c.ViewHandle(ctx, func(h *boltfile.Handle, tx *bolt.Tx) error {
-		before := len(c.Problems)
-		c.handle = h
+		c.handle, c.worst = h, ""
 		err := fn(tx)
-		if c.Rate > 0 && len(c.Problems) > before {
-			c.Fail(h, c.ProblemError(c.Problems[before]))
+		if c.Rate > 0 && c.worst != "" {
+			c.Fail(h, c.ProblemError(c.worst))
 		}
 		return err
 	})
@@ -167,7 +175,7 @@ type File struct {
 	*boltfile.File
 	Keys *crypt.Ring
 	// Rate is the number of bytes per second that Content reads; 0 for no limit. With a limit, Content stops writes to the
-	// file when it finds damage. Pages always does.
+	// file when it finds damage other than a damaged record. Pages always does.
 	Rate int
 }
 
@@ -247,8 +255,8 @@ func Unverified(f File) {
 		case err != nil:
 			f.Logger().Error(err, "The store could not be verified", "closedCleanly", clean)
 		case len(found.Problems) > 0:
-			f.Logger().Error(boltfile.PagesError(f.Path, found.Problems), "The store is damaged: it is not written any more",
-				"closedCleanly", clean)
+			f.Logger().Error(boltfile.PagesError(f.Path, found.Problems), "The store is damaged", "closedCleanly", clean,
+				"writable", f.Err() == nil)
 		default:
 			f.Logger().V(2).Info("The store has been verified", "closedCleanly", clean, "took", time.Since(start))
 		}

@@ -201,7 +201,12 @@ func (c *collection) checkRecord(s state, k, data []byte) int {
 		}
 		err = c.sealer.Verify(format.BucketObjects, key, h, payload)
 	}
-	if err != nil {
+	switch {
+	case format.IsDamagedRecord(err):
+		c.File.Report(err)
+		c.Report.problem("collection %s: %v", c.name, err)
+		return 0
+	case err != nil:
 		c.problem("%v", err)
 		return 0
 	}

@@ -279,7 +279,7 @@ func (c *collection) record(
 	return h, c.fresh.Append([]byte(prefix), bucket, key, h, plain), nil
 }
 
-// cursor copies a cursor. If a rebuild finds the cursor damaged or the changelog incomplete, it resets the cursor.
+// cursor copies a cursor. With Salvage, it resets the cursor if the cursor is damaged or the changelog is incomplete.
 func (c *collection) cursor(tx *bolt.Tx, e pair) error {
 	path := c.path.to(format.BucketCursors)
 	_, err := format.ParseCursor(c.name, string(e.key), e.value)

@@ -26,9 +26,8 @@ type Copier struct {
 	// whose resource Seals returns true. If Fresh is nil, sealed records are copied unchanged.
 	Fresh *crypt.Ring
 	Seals func(r schema.GroupResource) bool
-	// Salvage makes the copier continue after damage in the old file. Revive is called after all other copying.
+	// Salvage makes the copier continue after damage in the old file.
 	Salvage bool
-	Revive  func(c *Copier) error
 
 	// Lost holds the names of incompletely copied collections, each with the reason.
 	Lost map[string]error
@@ -53,11 +52,8 @@ func (c *Copier) Copy(ctx context.Context, old *boltfile.Handle) (*boltfile.Hand
 	}
 	c.old, c.fresh = old, fresh
 	err = boltfile.KeepOwner(old.File, fresh.File)
-	if err == nil || c.Salvage { // In a rebuild, a copy with another owner is better than none.
+	if err == nil || c.Salvage { // A copy of a damaged file with another owner is better than none.
 		err = c.root(ctx)
-	}
-	if err == nil && c.Salvage {
-		err = c.Revive(c)
 	}
 	if err != nil {
 		return nil, boltfile.ClassifySpace(errors.Join(err, fresh.Discard()))
@@ -105,6 +101,8 @@ func (c *Copier) larder(ctx context.Context, path bucketPath) error {
 		case string(format.KeyKeys):
 			stored = e.value
 			return false
+		case string(format.KeyTimes): // The steady clock must not advance when a file is salvaged.
+			return true
 		}
 		return !c.Salvage
 	})
@@ -122,8 +120,8 @@ func (c *Copier) larder(ctx context.Context, path bucketPath) error {
 	return err
 }
 
-// keyRecord returns the record of the data keys for the copy: with Fresh, the record of its key; in a rebuild, the
-// record that this process has unwrapped; otherwise the record of the old file. It returns nil if there are no keys.
+// keyRecord returns the record of the data keys for the copy: with Fresh, the record of its key; with Salvage, the
+// record that this process has unwrapped, if it has; otherwise the record of the old file. It returns nil without keys.
 func (c *Copier) keyRecord(stored []byte) []byte {
 	switch {
 	case c.Fresh != nil:

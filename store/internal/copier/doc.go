@@ -3,10 +3,10 @@
 //
 // There are three ways to copy:
 //
-//   - Unchanged, including entries that a newer program has added. Compact uses it, and so does the
-//     restoration of a file that was removed while it was open.
+//   - Unchanged, including entries that a newer program has added. Compact uses it, and so does the exchange of an open
+//     file that was removed, or to which a write of unknown outcome was made.
 //   - With Copier.Fresh, which reseals every collection that must be sealed: a change of keys.
-//   - With Copier.Salvage, which skips damaged parts and names them in Lost and Behind: a rebuild.
+//   - With Copier.Salvage, which skips damaged parts and names them in Lost and Behind: the opening of a damaged file.
 //
 // The last two ways make index entries from the headers of records, and do not read the old index entries. Dropped
 // collections are never copied.

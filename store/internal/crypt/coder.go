@@ -1,6 +1,7 @@
 package crypt
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -222,11 +223,13 @@ func (s *Sealer) Payload(bucket []byte, key string, h format.Header, payload []b
 	if err == nil {
 		payload, err = format.Unseal(k.records, format.SealContext(bucket, s.collection, key, h.Head), payload)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("record %s in %s of collection %s: %w",
-			base.PrintableKey(key), bucket, s.collection, damaged(err))
+	switch err = damaged(err); {
+	case err == nil:
+		return payload, nil
+	case errors.Is(err, entry.ErrDamaged) && bytes.Equal(bucket, format.BucketObjects):
+		return nil, &format.DamagedRecord{Collection: s.collection, Key: key, Err: err}
 	}
-	return payload, nil
+	return nil, fmt.Errorf("record %s in %s of collection %s: %w", base.PrintableKey(key), bucket, s.collection, err)
 }
 
 // Terms returns the terms of the record with the header h, decrypted if they are tokens.

@@ -215,7 +215,7 @@ func StoredDictionary(b *bolt.Bucket, collection string, id uint64, o Dictionary
 // record.
 func ParseDictionary(collection string, id uint64, data []byte, o DictionaryOpener) (*Dictionary, error) {
 	key := format.DictionaryRecordKey(id)
-	h, content, err := format.ParseRecord(collection, key, data)
+	h, content, err := format.ParseOther(collection, key, data)
 	if err != nil {
 		return nil, err
 	}

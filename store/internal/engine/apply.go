@@ -150,7 +150,6 @@ func (c *Collection) putList(
 	if err != nil {
 		return err
 	}
-	// If a rebuild loses objects after this check, Collection.recount counts the objects anew, with these writes.
 	if err := r.usable(); err != nil {
 		return err
 	}

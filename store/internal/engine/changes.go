@@ -117,7 +117,7 @@ func (r *Reader) Cursors(ctx context.Context) (infos []consumer.Info, err error)
 		if err != nil {
 			return err
 		}
-		all, err := changelog.ReadCursors(b, r.Name, st.Log)
+		all, err := changelog.ReadCursors(b, r.Name)
 		if err != nil {
 			return err
 		}

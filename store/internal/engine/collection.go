@@ -17,6 +17,7 @@ import (
 	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/changelog"
 	"github.com/larder-dev/larder/store/internal/crypt"
+	"github.com/larder-dev/larder/store/internal/format"
 )
 
 // Collection is one open collection: of a file, with a memtable, or in memory only. Make it with NewCollection, set
@@ -42,7 +43,6 @@ type Collection struct {
 	Committed  func(Commit)  // Committed is store.CollectionOptions.Committed; may be nil.
 	Decodes    func() bool   // Decodes is store.CollectionOptions.Decodes; may be nil.
 	memory     *memoryInfo   // memory is nil for a collection with a file.
-	losses     atomic.Int64  // losses is the result of Losses.
 	recorded   atomic.Uint64 // recorded is the timeline of the history that the file's changelog continues; 0 is none.
 	// idledFor is 1 plus the Generation of the IndexSet for which a commit last marked the stored indexes without a
 	// function as idle (IndexEntries.Idle); 0 before the first commit.
@@ -196,7 +196,10 @@ func (c *Collection) beginHistory(ctx context.Context, bound int) error {
 		return nil
 	}
 	changes, floor, err := c.Read.Recall(ctx, bound)
-	if err != nil {
+	switch {
+	case format.IsDamagedRecord(err):
+		return c.beginHistory(ctx, bound) // Info.MustRelist is set now.
+	case err != nil:
 		return err
 	}
 	if c.History.Recall(changes, floor, info.ResourceVersion) {

@@ -17,12 +17,13 @@ type Commit struct {
 }
 
 // commit has the changes of one collection that one transaction writes. The CommitLoop calls prepare, write, done and
-// notify once each, in this order.
+// notify, in this order. After an unknown outcome it calls done and notify again once the outcome is known.
 type commit struct {
 	c *Collection
 	*MemtableSnapshot[Covers]
 	cursors  *changelog.Snapshot // cursors are the positions of the durable handlers in the transaction.
 	idledFor int64               // idledFor is stored in Collection.idledFor if the commit succeeds.
+	repaired []string            // repaired is Writer.Repaired.
 }
 
 // beginCommit returns the collection's uncommitted changes, or nil.
@@ -44,7 +45,8 @@ func (s *commit) write(tx *bolt.Tx) error {
 		err = w.Indexes.Idle(set, idled == 0)
 	}
 	if err == nil {
-		s.cursors, err = w.Commit(s.MemtableSnapshot, s.c.Losses())
+		s.cursors, err = w.Commit(s.MemtableSnapshot)
+		s.repaired = w.Repaired
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", s.c.ID, err)
@@ -58,9 +60,11 @@ func (s *commit) write(tx *bolt.Tx) error {
 func (s *commit) done(err error) (shrunk int, clean bool) {
 	s.c.cursors.Written(s.cursors, err)
 	if err != nil {
+		s.cursors = nil // A later done, when the outcome is known, must not reset handlers again.
 		return 0, false
 	}
 	s.c.idledFor.Store(s.idledFor)
+	s.c.Read.File.Repaired(s.c.Read.Name, s.repaired)
 	if !s.Idle {
 		s.c.recorded.Store(s.Info.Timeline)
 		s.c.Read.Memtable.Correct(func(now Covers) Covers {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -37,6 +38,8 @@ type CommitLoop struct {
 
 	// flushing is a semaphore of one. Flush holds it, and so does any operation that must not run during a Flush.
 	flushing chan struct{}
+	// unknown is the last commit if its outcome is unknown, or nil. Only the holder of flushing uses it.
+	unknown *unknownCommit
 
 	closed chan struct{} // closed is closed by Close, which refuses writes.
 	ended  atomic.Bool   // ended is true once the store is closed, so that reads fail.
@@ -76,7 +79,10 @@ func (l *CommitLoop) count(c *Collection, n int) {
 	}
 }
 
-var committing = boltfile.Work{What: "a commit of the dirty changes"}
+var (
+	committing = boltfile.Work{What: "a commit of the dirty changes"}
+	copying    = boltfile.Work{What: "a copy of the file, because the outcome of a write is unknown", Long: true}
+)
 
 // A failed commit is retried after commitRetry. The delay doubles with each failure, up to commitRetryMax.
 const (
@@ -195,6 +201,10 @@ func (l *CommitLoop) Flush(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := l.settle(ctx); err != nil {
+		unlock()
+		return fmt.Errorf("commit the dirty changes: %w", err)
+	}
 	snaps := l.snapshots()
 	if len(snaps) == 0 {
 		unlock()
@@ -216,6 +226,9 @@ func (l *CommitLoop) Flush(ctx context.Context) error {
 	done := make(chan error, 1)
 	go func() { // This goroutine holds flushing and the writer lock, so Close waits for the commit.
 		err := l.File.UpdateHeld(context.Background(), committing, func(tx *bolt.Tx) error { return l.write(tx, snaps) })
+		if unknown := (*boltfile.UnknownError)(nil); errors.As(err, &unknown) {
+			l.unknown = &unknownCommit{snaps, unknown}
+		}
 		before := l.note(snaps, err)
 		release() // The next writer writes the cursors, which note has updated.
 		l.log(before, err)
@@ -234,6 +247,43 @@ func (l *CommitLoop) Flush(ctx context.Context) error {
 		return fmt.Errorf("commit the dirty changes: %w", err)
 	}
 	return nil
+}
+
+// unknownCommit is a commit of unknown outcome.
+type unknownCommit struct {
+	snaps map[*Collection]*commit
+	err   *boltfile.UnknownError
+}
+
+// settle has the file exchanged for a copy if the outcome of the last commit is unknown. If the copy has that commit,
+// settle removes its changes from the memtables, so that they are not written twice.
+func (l *CommitLoop) settle(ctx context.Context) error {
+	if l.unknown == nil {
+		return nil
+	}
+	begun := time.Now()
+	release, err := l.File.TakeWriter(ctx, copying)
+	if err != nil {
+		return err
+	}
+	last := l.unknown
+	committed, err := l.File.Resolve(ctx, last.err)
+	switch {
+	case err != nil:
+		l.log(l.note(nil, err), err)
+	case committed:
+		l.log(l.note(last.snaps, nil), nil)
+	}
+	release()
+	if err == nil {
+		l.unknown = nil
+	}
+	if err != nil || committed {
+		for _, snap := range last.snaps {
+			snap.notify(time.Since(begun), err)
+		}
+	}
+	return err
 }
 
 // LockFlush acquires the semaphore flushing. It fails if ctx ends first.

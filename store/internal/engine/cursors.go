@@ -8,7 +8,6 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
-	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/consumer"
 	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/changelog"
@@ -23,9 +22,7 @@ var (
 // Cursors returns the positions of the durable handlers in the changelog.
 func (c *Collection) Cursors() *changelog.Cursors { return &c.cursors }
 
-// loadCursors reads the positions of the durable handlers. A handler whose position is damaged receives every object
-// again. loadCursors then returns nil, although the damage makes the store fail: Rebuild writes the positions in
-// memory.
+// loadCursors reads the positions of the durable handlers.
 func (c *Collection) loadCursors(ctx context.Context) error {
 	var all map[string]consumer.Position
 	var st CollectionState
@@ -33,10 +30,10 @@ func (c *Collection) loadCursors(ctx context.Context) error {
 		if st, err = GetState(b, c.Read.Name); err != nil {
 			return err
 		}
-		all, err = changelog.ReadCursors(b, c.Read.Name, st.Log)
+		all, err = changelog.ReadCursors(b, c.Read.Name)
 		return err
 	})
-	if err != nil && (!errors.Is(err, entry.ErrDamaged) || all == nil) {
+	if err != nil {
 		return err
 	}
 	if !st.Log.Fits(all) && !c.ReadOnly {
@@ -50,7 +47,7 @@ func (c *Collection) loadCursors(ctx context.Context) error {
 		}
 	}
 	c.cursors.Load(all, st.Log.Retain)
-	return nil //nolint:nilerr // The positions are reset in memory.
+	return nil
 }
 
 // RetainChanges keeps the changelog for readers without a durable handler; see store.Collection.

@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -166,6 +167,9 @@ func (r *Reader) entryOf(one rawStored) (entry.Entry, error) {
 		b, err = r.Coder.Plain(one.Key, b, nil)
 	}
 	if err != nil {
+		if errors.Is(err, entry.ErrDamaged) {
+			r.File.Report(err)
+		}
 		return entry.Entry{}, &entry.RecordError{Key: one.Key, Err: err}
 	}
 	return entry.Entry{Key: one.Key, UID: one.UID, ResourceVersion: one.RV, Encoding: one.Encoding, Payload: b.Payload},

@@ -72,6 +72,9 @@ func (h *heldFile) Get(key string) (heldObject, error) {
 		return pendingObject{x}, nil
 	}
 	s, err := h.c.Read.Stored(h.objects, key)
+	if format.IsDamagedRecord(err) {
+		s, err = StoredRecord{Found: true}, nil // It equals no object, so a list writes the record anew.
+	}
 	if err != nil || !s.Found {
 		return nil, err
 	}
@@ -127,7 +130,7 @@ func (o *storedObject) SameBody(x *Write) (bool, error) {
 	}
 	b, err := o.in.c.Read.Coder.OpenPlain(o.Objects, o.key, o.Header, o.Payload)
 	switch {
-	case errors.Is(err, entry.ErrDamaged):
+	case errors.Is(err, entry.ErrDamaged) && !format.IsDamagedRecord(err):
 		return false, err
 	case err != nil: // A record with an unreadable payload is rewritten.
 		return false, nil //nolint:nilerr // A record with an unreadable payload is rewritten.
@@ -149,7 +152,8 @@ type OldRecord struct {
 	Record // DecodeOld sets Record.Obj.
 	// Found is false without a record; the other fields are zero then.
 	Found bool
-	// unreadable is true if this program cannot decode the record. Then no reader has seen its object.
+	// unreadable is true if the record is damaged, or if this program cannot decode it. Then no reader has seen its
+	// object. The header of a damaged record is zero.
 	unreadable bool
 }
 
@@ -161,9 +165,12 @@ func (r *Reader) CopyOld(objects *bolt.Bucket, key string) (o OldRecord, err err
 	}
 	o.Found = true
 	o.Record, err = r.CopyRecord(objects, key, data, nil)
-	if err != nil && !errors.Is(err, entry.ErrDamaged) {
+	if err != nil && (!errors.Is(err, entry.ErrDamaged) || format.IsDamagedRecord(err)) {
 		o.unreadable = true
 		o.Header, err = format.ParseHeader(r.Name, key, data)
+	}
+	if format.IsDamagedRecord(err) {
+		err = nil
 	}
 	return o, err
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/boltfile"
 )
 
@@ -99,7 +98,7 @@ func (c *Collection) runBuild(ctx context.Context) {
 		case ctx.Err() != nil:
 			c.builder.report(boltfile.ErrClosed, false)
 			return
-		case isFinal(err):
+		case c.isFinal(err):
 			c.buildLogger().Error(err, "Indexes are not built; look-ups in them fail", "indexes", names)
 			c.builder.report(err, false)
 			return
@@ -114,10 +113,9 @@ func (c *Collection) runBuild(ctx context.Context) {
 	}
 }
 
-// isFinal reports whether a retry of a failed build is useless: only a rebuild of the file or another process can help.
-func isFinal(err error) bool {
-	return errors.Is(err, entry.ErrDamaged) || errors.Is(err, boltfile.ErrOutcomeUnknown) ||
-		errors.Is(err, ErrNoCollection) || errors.Is(err, boltfile.ErrClosed)
+// isFinal reports whether a retry of a failed build is useless: only another process can help.
+func (c *Collection) isFinal(err error) bool {
+	return c.Read.File.Err() != nil || errors.Is(err, ErrNoCollection) || errors.Is(err, boltfile.ErrClosed)
 }
 
 func (c *Collection) buildLogger() logr.Logger {

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -96,6 +98,26 @@ func (e *IndexEntries) Move(key string, old, new map[string][]string) error {
 			had = nil // IndexedRecords from before the index may have terms without entries.
 		}
 		if err := put(b, key, had, new[name]); err != nil {
+			return fmt.Errorf("index %q: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// Purge removes all entries of key. It reads every entry, for a key whose old terms are unknown.
+func (e *IndexEntries) Purge(key string) error {
+	for name, b := range e.buckets {
+		var drop [][]byte
+		err := b.ForEach(func(k, v []byte) error {
+			if _, of, err := format.ParseIndexEntry(k, v); err == nil && of == key {
+				drop = append(drop, bytes.Clone(k))
+			}
+			return nil
+		})
+		for _, k := range drop {
+			err = errors.Join(err, b.Delete(k))
+		}
+		if err != nil {
 			return fmt.Errorf("index %q: %w", name, err)
 		}
 	}

@@ -6,12 +6,12 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/boltfile"
+	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// StartLoading reads all objects into memory anew: when the collection is opened, when a rebuild may have lost objects,
-// and when a list has replaced unreadable objects.
+// StartLoading reads all objects into memory anew: when the collection is opened, and when a list has replaced
+// unreadable objects.
 func (c *Collection) StartLoading() {
 	a := c.beginLoading()
 	c.Workers.Start("read the objects of "+c.ID.String(), func(ctx context.Context) {
@@ -86,10 +86,10 @@ func (c *Collection) WaitResident(ctx context.Context) error {
 		if c.resident.Load() != a {
 			continue
 		}
-		if err := a.Err(); !errors.Is(err, entry.ErrDamaged) && !errors.Is(err, boltfile.ErrOutcomeUnknown) {
+		if err := a.Err(); !format.IsDamagedRecord(err) || c.Read.File.Err() != nil {
 			return err
 		}
-		if err := a.AwaitReplaced(ctx); err != nil { // A rebuild of the file will replace the table a.
+		if err := a.AwaitReplaced(ctx); err != nil { // A list will replace the damaged record, and the table a.
 			return err
 		}
 	}

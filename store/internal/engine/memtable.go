@@ -326,13 +326,6 @@ func (s *MemtableSnapshot[I]) First() (key string, ok bool) {
 	return first.Key, true
 }
 
-// Overtaken reports whether a later write of x's key is of the object with the given uid. x is a result of Writes.
-func (s *MemtableSnapshot[I]) Overtaken(x *Write, uid string) bool {
-	last := getWrite(s.tree, x.Key)
-	later := append(slices.Clone(last.deletes[countUpTo(last.deletes, x.Order):]), last)
-	return last != x && slices.ContainsFunc(later, func(y *Write) bool { return y.UID == uid })
-}
-
 // Writes returns the newest write of each key, sorted by Order; with deletes, also the key's earlier deletes.
 func (s *MemtableSnapshot[I]) Writes(deletes bool) []*Write {
 	all := make([]*Write, 0, s.tree.Len())

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 
 	bolt "go.etcd.io/bbolt"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -74,7 +75,17 @@ func (r *Reader) Info(ctx context.Context) (entry.Info, error) {
 		}
 		return err
 	})
+	if s.MustRelist == "" && r.hasDamaged() {
+		s.MustRelist = format.MustRelistDamaged
+	}
 	return s.Info, err
+}
+
+// hasDamaged reports whether a damaged record was found that no write replaces.
+func (r *Reader) hasDamaged() bool {
+	return slices.ContainsFunc(r.File.Damaged(r.Name), func(key string) bool {
+		return r.Memtable == nil || r.Memtable.Get(key) == nil
+	})
 }
 
 // Get returns the object with this key, or nil.
@@ -335,7 +346,8 @@ type StoredRecord struct {
 	Objects *bolt.Bucket
 }
 
-// Stored returns the record under key. Found is false if there is none.
+// Stored returns the record under key. Found is false if there is none. The error of a record whose checksum is wrong
+// is a format.DamagedRecord.
 func (r *Reader) Stored(objects *bolt.Bucket, key string) (StoredRecord, error) {
 	data := objects.Get([]byte(key))
 	if data == nil {
@@ -345,15 +357,15 @@ func (r *Reader) Stored(objects *bolt.Bucket, key string) (StoredRecord, error) 
 	return StoredRecord{Header: h, Found: true, Payload: payload, Objects: objects}, err
 }
 
-// Object decodes a stored record. It returns nil for a record that this program cannot decode: no reader has seen its
-// object. An error wraps entry.ErrDamaged.
+// Object decodes a stored record. It returns nil for a damaged record, and for a record that this program cannot
+// decode: no reader has seen its object. An error wraps entry.ErrDamaged.
 func (r *Reader) Object(key string, s StoredRecord) (runtime.Object, error) {
-	if !s.Found {
+	if !s.Found || s.Objects == nil {
 		return nil, nil
 	}
 	obj, err := r.Coder.ObjectOf(s.Objects, key, s.Header, s.Payload)
-	if err != nil && !errors.Is(err, entry.ErrDamaged) {
-		return nil, nil //nolint:nilerr // No reader has seen an undecodable object.
+	if err != nil && (!errors.Is(err, entry.ErrDamaged) || format.IsDamagedRecord(err)) {
+		return nil, nil
 	}
 	return obj, err
 }

@@ -24,8 +24,6 @@ type ReplaceOptions struct {
 }
 
 var (
-	// ErrReplaceLost means that a rebuild has lost objects during a list. Package store exports it.
-	ErrReplaceLost = errors.New("the store was rebuilt and has lost objects meanwhile; abort the list and begin another")
 	// ErrReplacing means that a list is open, so that other writes are refused. Package store exports it.
 	ErrReplacing   = errors.New("a list is being taken in")
 	errReplaceDone = errors.New("the list has been committed or aborted; begin another")
@@ -45,8 +43,6 @@ type Replacement struct {
 	c    *Collection
 	o    ReplaceOptions
 	done bool
-	// losses is Collection.Losses at the start of the list. If it grows, objects that pages found unchanged may be lost.
-	losses int
 	// showing is true if differences are put into the collection immediately.
 	showing bool
 	typed   bool               // typed is true once a listed object's payload depends on its Go type.
@@ -94,7 +90,7 @@ type gathered struct {
 // against the first one.
 func (c *Collection) Begin(ctx context.Context, o ReplaceOptions) (*Replacement, error) {
 	r := &Replacement{
-		c: c, o: o, losses: c.Losses(),
+		c: c, o: o,
 		puts: map[string]*listed{}, deletes: map[string]int{}, unreadable: map[string]bool{}, events: map[string]watched{},
 	}
 	err := c.setReplacing(r)
@@ -144,13 +140,10 @@ func (c *Collection) endReplacing() {
 	c.replacing = nil
 }
 
-// usable returns an error for a list that was committed or aborted, or that lost objects in a rebuild.
+// usable returns an error for a list that was committed or aborted.
 func (r *Replacement) usable() error {
-	switch {
-	case r.done:
+	if r.done {
 		return errReplaceDone
-	case r.losses != r.c.Losses():
-		return fmt.Errorf("list of %s: %w", r.c.ID, ErrReplaceLost)
 	}
 	return nil
 }

@@ -42,7 +42,7 @@ func (r *Replacement) commit(ctx context.Context, b entry.Batch) (entry.Result, 
 			if r.As != nil {
 				r.As(info)
 			}
-			return &EndedList{Losses: r.losses, Rewritten: r.o.Rewrite}, err
+			return &EndedList{Rewritten: r.o.Rewrite}, err
 		}
 	}
 	changes, skipped, err := r.apply(ctx, deletes, puts, finish)

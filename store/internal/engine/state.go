@@ -195,9 +195,8 @@ type Covers struct {
 	Oldest   string
 }
 
-// EndedList describes a list that ended since the last commit. The next commit ends the need for a relist.
+// EndedList describes a list that ended since the last commit.
 type EndedList struct {
-	Losses    int  // Losses is Collection.Losses at the start of the list. If that has grown, the list must be repeated.
 	Rewritten bool // Rewritten is true if the list rewrote every record, so that old dictionaries may be unused.
 }
 

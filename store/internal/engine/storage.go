@@ -199,10 +199,11 @@ func (c *Collection) look(ctx context.Context, fn func(h held) error) error {
 	})
 }
 
-// storedObject returns the object of a record: from memory if UID and resourceVersion are equal, and decoded otherwise.
+// storedObject returns the object of a record: from memory if UID and resourceVersion are equal or the record is
+// damaged, and decoded otherwise.
 func (c *Collection) storedObject(key string, s StoredRecord) (runtime.Object, error) {
 	if r := c.inMemory(); r != nil && s.Found {
-		if now := r.State(key); now != nil && now.UID == s.UID && now.RV == s.RV {
+		if now := r.State(key); now != nil && (s.Objects == nil || now.UID == s.UID && now.RV == s.RV) {
 			return now.Obj, nil
 		}
 	}

@@ -37,6 +37,8 @@ type Writer struct {
 	State   CollectionState   // State is the collection's state, which Put stores.
 	Log     *changelog.Writer // Log also assigns the sequence numbers of records.
 	Indexes *IndexEntries
+	// Repaired has the keys of damaged records that the transaction has replaced, or that were read without damage.
+	Repaired []string
 
 	bucket  *bolt.Bucket
 	objects *bolt.Bucket
@@ -214,56 +216,72 @@ func (w *Writer) dropDictionaries() error {
 // coldFill is the fraction of each page that bbolt fills in a bucket that is written in key order.
 const coldFill = 0.95
 
-// Commit writes a snapshot of the memtable, and returns the cursors that it has written. losses is how many times a
-// rebuild has lost objects of the collection (Collection.Losses).
-func (w *Writer) Commit(snap *MemtableSnapshot[Covers], losses int) (cursors *changelog.Snapshot, err error) {
+// Commit writes a snapshot of the memtable, and returns the cursors that it has written.
+func (w *Writer) Commit(snap *MemtableSnapshot[Covers]) (cursors *changelog.Snapshot, err error) {
 	if first, ok := snap.First(); ok {
 		if last, _ := w.objects.Cursor().Last(); string(last) < first { // New keys follow all stored keys: a cold start.
 			w.objects.FillPercent = coldFill
 		}
 	}
 	for _, x := range snap.Writes(w.Log.Kept()) { // Writes are in the order of their sequence numbers.
-		old, err := w.get(x.Key)
-		if err == nil && (!old.Found || old.UID == x.UID || !snap.Overtaken(x, old.UID)) {
+		old, err := w.old(x.Key)
+		if err == nil {
 			err = w.replace(x, old)
-		} // Otherwise an earlier attempt was committed, although it returned an error: the file has a later state.
+		}
 		if err != nil {
 			return nil, err
 		}
 	}
 	if !snap.Idle {
 		before := w.State.ResourceVersion
-		w.cover(snap.Info, losses)
+		w.State.Follow(snap.Info.Info)
 		if !w.Watched || !w.Log.Kept() || snap.Info.Timeline != w.Recorded {
 			w.breakHistory(before, snap)
 		}
-		if w.State.Newest, err = w.stillStored(snap.Info.Newest); err != nil {
-			return nil, err
-		}
+	}
+	if err := w.noteDamage(); err != nil {
+		return nil, err
 	}
 	if cursors, err = w.Log.Settle(false); err != nil {
 		return nil, err
 	}
 	if snap.Info.EndedList != nil && snap.Info.EndedList.Rewritten {
-		if err := w.dropDictionaries(); err != nil {
+		if err := w.dropDictionaries(); err != nil && !format.IsDamagedRecord(err) {
 			return nil, err
 		}
 	}
 	return cursors, w.Put()
 }
 
-// stillStored returns the references to objects that are still stored. A rebuild may have lost others.
-func (w *Writer) stillStored(refs []entry.ObjectRef) (have []entry.ObjectRef, err error) {
-	for _, ref := range refs {
-		now, err := w.get(ref.Key)
-		if err != nil {
-			return nil, err
+// old returns the record under key. It removes a damaged record, with the index entries and the changelog entry of its
+// key, as if the file had no record: the sequence number and the terms in its header are unknown.
+func (w *Writer) old(key string) (StoredRecord, error) {
+	old, err := w.get(key)
+	if !format.IsDamagedRecord(err) {
+		return old, err
+	}
+	w.State.Objects--
+	return StoredRecord{}, errors.Join(w.Indexes.Purge(key), w.Log.Break(key), w.objects.Delete([]byte(key)))
+}
+
+// noteDamage sets MustRelist if a damaged record that was found is still damaged, and otherwise adds its key to
+// Repaired.
+func (w *Writer) noteDamage() error {
+	for _, key := range w.Read.File.Damaged(w.Read.Name) {
+		now, err := w.get(key)
+		if err == nil && now.Found {
+			err = w.Read.Coder.Verify(format.BucketObjects, key, now.Header, now.Payload)
 		}
-		if now.Found && now.UID == ref.UID && now.RV == ref.ResourceVersion {
-			have = append(have, ref)
+		switch {
+		case err == nil:
+			w.Repaired = append(w.Repaired, key)
+		case !errors.Is(err, entry.ErrDamaged):
+			return err
+		case w.State.MustRelist == "":
+			w.State.MustRelist = format.MustRelistDamaged
 		}
 	}
-	return have, nil
+	return nil
 }
 
 // breakHistory notes in the changelog that its changes do not lead from earlier states to the state being committed. A
@@ -297,16 +315,6 @@ func (w *Writer) Retain(retain time.Duration) error {
 		w.State.Log.ListedRV = at
 	}
 	return nil
-}
-
-// cover updates the collection's stored state from now, the Info that covers the writes. It keeps a MustRelist that a
-// rebuild has set meanwhile, unless a list has ended after the rebuild.
-func (w *Writer) cover(now Covers, losses int) {
-	due := w.State.MustRelist
-	w.State.Follow(now.Info)
-	if w.State.MustRelist == "" && (now.EndedList == nil || now.EndedList.Losses != losses) {
-		w.State.MustRelist = due
-	}
 }
 
 // Reindex replaces the terms of a record in the named indexes with its Renewed terms, which an index build has

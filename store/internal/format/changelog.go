@@ -111,7 +111,7 @@ func AppendCursor(dst []byte, collection, name string, at consumer.Position) ([]
 
 // ParseCursor is the reverse of AppendCursor. Its errors wrap entry.ErrDamaged.
 func ParseCursor(collection, name string, data []byte) (at consumer.Position, err error) {
-	_, payload, err := ParseRecord(collection, cursorKey(name), data)
+	_, payload, err := ParseOther(collection, cursorKey(name), data)
 	if err != nil {
 		return at, err
 	}

@@ -160,7 +160,7 @@ func AppendInfo(dst []byte, collection string, r *Info) ([]byte, error) {
 
 // ParseInfo is the reverse of AppendInfo. Its errors wrap entry.ErrDamaged.
 func ParseInfo(collection string, data []byte) (r Info, err error) {
-	_, payload, err := ParseRecord(collection, string(KeyInfo), data)
+	_, payload, err := ParseOther(collection, string(KeyInfo), data)
 	if err != nil {
 		return r, err
 	}
@@ -199,7 +199,7 @@ func ParseKeys(data []byte) ([]DataKey, error) {
 	if data == nil {
 		return nil, nil
 	}
-	h, payload, err := ParseRecord(string(BucketLarder), string(KeyKeys), data)
+	h, payload, err := ParseOther(string(BucketLarder), string(KeyKeys), data)
 	if err != nil {
 		return nil, fmt.Errorf("the record of the data keys: %w", err)
 	}
@@ -223,7 +223,7 @@ func AppendDocument(dst []byte, name string, data []byte) []byte {
 
 // ParseDocument returns the document in a record. It fails with entry.ErrDamaged if the checksum is wrong.
 func ParseDocument(name string, data []byte) ([]byte, error) {
-	_, payload, err := ParseRecord(string(BucketDocuments), name, data)
+	_, payload, err := ParseOther(string(BucketDocuments), name, data)
 	return payload, err
 }
 

@@ -148,10 +148,42 @@ func IsSealed(data []byte) bool { return len(data) > 0 && data[0] == SealedVersi
 func ParseRecord(collection, key string, data []byte) (Header, []byte, error) {
 	h, payload, err := splitRecord(collection, key, data)
 	if err != nil {
+		return Header{}, nil, &DamagedRecord{collection, key, err}
+	}
+	return h, payload, nil
+}
+
+// ParseOther is ParseRecord for a record that has no object. Its errors wrap entry.ErrDamaged, but no DamagedRecord.
+func ParseOther(collection, key string, data []byte) (Header, []byte, error) {
+	h, payload, err := splitRecord(collection, key, data)
+	if err != nil {
 		return Header{}, nil, fmt.Errorf("record %s in collection %s: %w: %w", base.PrintableKey(key), collection, err,
 			entry.ErrDamaged)
 	}
 	return h, payload, nil
+}
+
+// DamagedRecord is the error for the record of an object that is not as it was written. It wraps entry.ErrDamaged.
+// Other records of its page may be intact, so the file stays in use, and a list replaces the record.
+type DamagedRecord struct {
+	Collection, Key string
+	Err             error
+}
+
+func (e *DamagedRecord) Error() string {
+	if errors.Is(e.Err, entry.ErrDamaged) {
+		return fmt.Sprintf("record %s in collection %s: %v", base.PrintableKey(e.Key), e.Collection, e.Err)
+	}
+	return fmt.Sprintf("record %s in collection %s: %v: %v", base.PrintableKey(e.Key), e.Collection, e.Err,
+		entry.ErrDamaged)
+}
+
+func (e *DamagedRecord) Unwrap() []error { return []error{e.Err, entry.ErrDamaged} }
+
+// IsDamagedRecord reports whether err wraps a DamagedRecord.
+func IsDamagedRecord(err error) bool {
+	one := (*DamagedRecord)(nil)
+	return errors.As(err, &one)
 }
 
 // ParseHeader returns the header of a record. It verifies the checksum of the whole record.
@@ -167,8 +199,7 @@ func ParsePayload(collection, key string, data []byte) (h Header, payload []byte
 		h, err = decodePayloadHeader(data[0], head)
 	}
 	if err != nil {
-		return Header{}, nil, fmt.Errorf("record %s in collection %s: %w: %w", base.PrintableKey(key), collection, err,
-			entry.ErrDamaged)
+		return Header{}, nil, &DamagedRecord{collection, key, err}
 	}
 	return h, payload, nil
 }

@@ -62,67 +62,39 @@ func unreadKeys(t *testing.T, f *store.Cursor) (keys []string) {
 	return keys
 }
 
-// TestRebuildAndTheChangelog checks that durable handlers keep their positions in a rebuild, except in collections that
-// have lost objects: there they start over.
-func TestRebuildAndTheChangelog(t *testing.T) {
+// TestSalvageAndTheChangelog checks that durable handlers keep their positions when a damaged file is opened, except in
+// collections that have lost objects: there they start over.
+func TestSalvageAndTheChangelog(t *testing.T) {
 	s, many, few := filled(t, store.AtOnce(store.Options{}))
-	lost, kept := mustOpenCursor(t, many, "lost"), mustOpenCursor(t, few, "kept")
-	// The position of this handler stays in the file, because the reopened store does not register the handler.
-	other := mustOpenCursor(t, few, "not registered")
+	mustOpenCursor(t, many, "lost")
+	mustOpenCursor(t, few, "kept")
 	mustDelete(t, few, 7)
 	mustDelete(t, many, 8)
 	if err := s.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	other.Close()
 	damageRecord(t, many, "namespace-0/pod-0000")
-	if err := s.Rebuild(t.Context()); err != nil {
+	s = salvage(t, s, store.AtOnce(store.Options{}))
+	lost, err := mustCollection(t, s, pods()).OpenCursor(t.Context(), "lost")
+	if err != nil {
 		t.Fatal(err)
 	}
-	if at, resets, err := lost.Position(); err != nil || !at.Replaying || at.Why != consumer.ResetDamage ||
-		resets != 1 {
-		t.Errorf("the handler of the collection that lost an object is at %+v, %d resets, %v", at, resets, err)
+	kept, err := mustCollection(t, s, otherPods()).OpenCursor(t.Context(), "kept")
+	if err != nil {
+		t.Fatal(err)
 	}
-	if at, resets, err := kept.Position(); err != nil || at.Replaying || resets != 0 {
-		t.Errorf("the other one is at %+v, %d resets, %v", at, resets, err)
+	if at, _, err := lost.Position(); err != nil || !at.Replaying || at.Why != consumer.ResetDamage {
+		t.Errorf("the handler of the collection that lost an object is at %+v, %v", at, err)
+	}
+	if at, _, err := kept.Position(); err != nil || at.Replaying {
+		t.Errorf("the other one is at %+v, %v", at, err)
 	}
 	want := []string{"-namespace-2/pod-0007"}
 	if got := unreadKeys(t, kept); !slices.Equal(got, want) {
 		t.Errorf("it has not acknowledged %q, want %q", got, want)
 	}
-	again, err := few.OpenCursor(t.Context(), "not registered")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := unreadKeys(t, again); !slices.Equal(got, want) {
-		t.Errorf("one that was not registered has not acknowledged %q, want %q", got, want)
-	}
 	if err := s.Flush(t.Context()); err != nil {
 		t.Fatal(err)
-	}
-	wantSound(t, s)
-}
-
-// TestRebuildAndTheChangelogOfAClosedCollection checks that a rebuild handles durable handlers of closed collections
-// too, whose positions are only in the file.
-func TestRebuildAndTheChangelogOfAClosedCollection(t *testing.T) {
-	s, many, few := filled(t, store.AtOnce(store.Options{}))
-	for _, c := range []*store.Collection{many, few} {
-		mustOpenCursor(t, c, "h").Close()
-		mustEnd(t, c)
-	}
-	tamper(t, s, flip("namespace-0/pod-0000"))
-	if err := s.Rebuild(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	for id, lost := range map[entry.Identity]bool{pods(): true, otherPods(): false} {
-		f, err := mustCollection(t, s, id).OpenCursor(t.Context(), "h")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if at, _, err := f.Position(); err != nil || at.Replaying != lost || lost && at.Why != consumer.ResetDamage {
-			t.Errorf("the handler of %s is at %+v, %v; lost: %t", id, at, err, lost)
-		}
 	}
 	wantSound(t, s)
 }
@@ -181,12 +153,9 @@ func TestCheckOfTheChangelog(t *testing.T) {
 			if err != nil || len(report.Problems) == 0 {
 				t.Fatalf("check: %v, %q", err, report.Problems)
 			}
-			if err := s.Rebuild(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			if err := s.Flush(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			s = salvage(t, s, store.AtOnce(store.Options{}))
+			mustCollection(t, s, otherPods())
+			flush(t, s)
 			wantSound(t, s)
 		})
 	}

@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -108,7 +109,7 @@ func wantUsable(t *testing.T, s *store.Store, c *store.Collection) {
 	}
 	_, err := c.Apply(t.Context(), entry.Batch{Ops: []entry.Op{{Object: somePod(5000)}}, ResourceVersion: "6000"})
 	if err != nil {
-		t.Errorf("a write after the rebuild: %v", err)
+		t.Errorf("a write after the repair: %v", err)
 	}
 	if r, err := s.Check(t.Context()); err != nil || len(r.Problems) > 0 {
 		t.Errorf("check: %q, %v", r.Problems, err)
@@ -122,7 +123,7 @@ func wantUsable(t *testing.T, s *store.Store, c *store.Collection) {
 		baseNames(disk.Beside(s.Path(), disk.SuffixDamaged))...)...)
 	again := mustOpen(t, s.Path(), store.Options{})
 	if again.Quarantined() != "" {
-		t.Error("the rebuilt store was moved aside")
+		t.Error("the store was moved aside again")
 	}
 	c = mustCollection(t, again, c.Identity())
 	if m, _ := count(t, c); m != n {
@@ -138,8 +139,8 @@ func baseNames(paths []string) (names []string) {
 	return names
 }
 
-// TestRebuildAfterFailedSync checks that a rebuild loses nothing, and that readers do not wait for it.
-func TestRebuildAfterFailedSync(t *testing.T) {
+// TestCopyAfterFailedSync checks that the copy after a failed sync loses nothing, and that readers do not wait for it.
+func TestCopyAfterFailedSync(t *testing.T) {
 	s, many, few := filled(t, store.AtOnce(store.Options{}))
 	failAfterCommits(s, func() error { return syscall.EIO })
 	_, err := many.Apply(t.Context(), entry.Batch{Ops: []entry.Op{{Object: somePod(1000)}}, ResourceVersion: "2001"})
@@ -158,7 +159,7 @@ func TestRebuildAfterFailedSync(t *testing.T) {
 			}
 		})
 	}
-	if err := s.Rebuild(t.Context()); err != nil {
+	if err := s.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	cancel()
@@ -168,9 +169,6 @@ func TestRebuildAfterFailedSync(t *testing.T) {
 			len(info.Newest) == 0 {
 			t.Errorf("%d objects, want %d; %+v", n, want, info)
 		}
-		if c.Losses() != 0 {
-			t.Error("losses")
-		}
 	}
 	if _, info := count(t, many); info.ResourceVersion != "2001" {
 		t.Errorf("resourceVersion %s: what readers saw is what is kept", info.ResourceVersion)
@@ -178,122 +176,46 @@ func TestRebuildAfterFailedSync(t *testing.T) {
 	wantUsable(t, s, many)
 }
 
-// TestRebuildOfAGoodStore checks that several calls of Rebuild after one failure rebuild the store once.
-func TestRebuildOfAGoodStore(t *testing.T) {
-	var log logged
-	s, many, _ := filled(t, store.Options{Logger: log.logger()})
+// TestCopyOfADamagedFile checks that the copy verifies the pages: the kernel may read back old pages after a failed
+// sync.
+func TestCopyOfADamagedFile(t *testing.T) {
+	s, many, _ := filled(t, store.Options{Logger: &quiet})
 	failNow(t, s)
-	var calls sync.WaitGroup
-	for range 4 {
-		calls.Go(func() {
-			if err := s.Rebuild(t.Context()); err != nil {
-				t.Error(err)
-			}
-		})
+	patch(t, s, func(data []byte) {
+		leaves := objectPages(t, data)
+		data[leaves[len(leaves)/2]] ^= 1
+	})
+	if err := copyAgain(s); !errors.Is(err, entry.ErrDamaged) || !errors.Is(s.Err(), entry.ErrDamaged) {
+		t.Errorf("the copy of a file with a damaged page: %v, Err %v", err, s.Err())
 	}
-	calls.Wait()
-	if n := log.count("has been written anew"); n != 1 {
-		t.Errorf("%d rebuilds for one failure", n)
-	}
-	wantUsable(t, s, many)
-}
-
-// TestRebuildEndsLists checks that a running list fails with ErrReplaceLost after a rebuild has lost objects of its
-// collection: the list may have found these objects unchanged, and would not write them again.
-func TestRebuildEndsLists(t *testing.T) {
-	s, many, few := filled(t, store.Options{})
-	for _, c := range []*store.Collection{many, few} {
-		r, err := c.BeginReplace(t.Context(), store.ReplaceOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer r.Abort()
-		if _, err := r.Page(t.Context(), []runtime.Object{somePod(0)}); err != nil {
-			t.Fatal(err)
-		}
-		if c == many {
-			patch(t, s, func(data []byte) {
-				leaves := objectPages(t, data)
-				clear(data[leaves[0] : leaves[0]+filePageSize])
-			})
-			if err := s.Rebuild(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			_, err = r.Commit(t.Context(), entry.Batch{ResourceVersion: "9"})
-		} else {
-			failNow(t, s)
-			if err := s.Rebuild(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			_, err = r.Commit(t.Context(), entry.Batch{ResourceVersion: "9"})
-		}
-		if lost := c.Losses() > 0; lost != errors.Is(err, store.ErrReplaceLost) || !lost && err != nil {
-			t.Errorf("losses %d, commit: %v", c.Losses(), err)
-		}
+	s = salvage(t, s, store.Options{Logger: &quiet})
+	many = mustCollection(t, s, pods())
+	if n, info := count(t, many); n == 1000 || info.MustRelist != store.MustRelistDamaged {
+		t.Errorf("%d objects, %+v", n, info)
 	}
 }
 
-// TestRebuildFails checks that reads continue when Rebuild finds no space for a second file.
-func TestRebuildFails(t *testing.T) {
-	s, many, _ := filled(t, store.Options{})
-	failNow(t, s)
-	store.SetMaxSize(s, 1<<10)
-	if err := s.Rebuild(t.Context()); !errors.Is(err, store.ErrNoSpace) || !strings.Contains(err.Error(), s.Path()) {
-		t.Errorf("rebuild: %v", err)
-	}
-	if n, _ := count(t, many); n != 1000 {
-		t.Errorf("%d objects", n)
-	}
-	if !errors.Is(s.Err(), store.ErrOutcomeUnknown) {
-		t.Errorf("Err: %v", s.Err())
-	}
-	// A failed store leaves the ".opening" file, so that the next process verifies the store.
-	wantNames(t, filepath.Dir(s.Path()), "store", "store"+disk.SuffixOpening)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	store.SetMaxSize(s, 0)
-	if err := s.Rebuild(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled: %v", err)
-	}
-	if err := s.Rebuild(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	wantUsable(t, s, many)
-}
-
-// TestRebuildOfAMovedStore checks that Rebuild does not replace another file under the store's name.
-func TestRebuildOfAMovedStore(t *testing.T) {
-	s, many, _ := filled(t, store.Options{})
-	failNow(t, s)
-	if err := os.Rename(s.Path(), s.Path()+"-elsewhere"); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(s.Path(), []byte("mine"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Rebuild(t.Context()); !errors.Is(err, store.ErrForeign) {
-		t.Errorf("over another file: %v", err)
-	}
-	if data, err := os.ReadFile(s.Path()); err != nil || string(data) != "mine" {
-		t.Errorf("the other file has %q, %v", data, err)
-	}
-	if err := os.Remove(s.Path()); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Rebuild(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(s.Path() + "-elsewhere"); err != nil {
-		t.Fatal(err)
-	}
-	wantUsable(t, s, many)
-}
-
-func TestRebuildReadOnly(t *testing.T) {
-	s, _, _ := filled(t, store.Options{})
-	mustClose(t, s)
-	s = mustOpen(t, s.Path(), store.Options{ReadOnly: true})
-	if err := s.Rebuild(t.Context()); !errors.Is(err, store.ErrReadOnly) {
-		t.Error(err)
-	}
+// TestCopyFails checks that reads continue when there is no space for the copy, and that it is repeated.
+func TestCopyFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, many, _ := filled(t, store.Options{})
+		failNow(t, s)
+		store.SetMaxSize(s, 1<<10)
+		if err := copyAgain(s); !errors.Is(err, store.ErrNoSpace) || !errors.Is(err, store.ErrOutcomeUnknown) ||
+			!strings.Contains(err.Error(), s.Path()) {
+			t.Errorf("copy: %v", err)
+		}
+		if n, _ := count(t, many); n != 1000 || s.Err() != nil {
+			t.Errorf("%d objects, Err: %v", n, s.Err())
+		}
+		// The ".opening" file stays, so that the next process verifies the store.
+		wantNames(t, filepath.Dir(s.Path()), "store", "store"+disk.SuffixOpening)
+		store.SetMaxSize(s, 0)
+		if err := copyAgain(s); !errors.Is(err, store.ErrNoSpace) {
+			t.Errorf("at once: %v", err)
+		}
+		time.Sleep(2 * time.Second)
+		mustCopyAgain(t, s)
+		wantUsable(t, s, many)
+	})
 }

@@ -17,9 +17,9 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestShorterRetentionAndRebuild checks that tombstones that a shorter retention has dropped still count as dropped
-// after a rebuild: Kept.Oldest, the oldest valid offset, stays the same.
-func TestShorterRetentionAndRebuild(t *testing.T) {
+// TestShorterRetentionAndCopy checks that tombstones that a shorter retention has dropped still count as dropped
+// after the file was copied: Kept.Oldest, the oldest valid offset, stays the same.
+func TestShorterRetentionAndCopy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.Open(t, store.AtOnce(store.Options{Logger: &quiet}))
 		g := store.GateCommits(s)
@@ -39,17 +39,15 @@ func TestShorterRetentionAndRebuild(t *testing.T) {
 			t.Fatal(err)
 		}
 		g.Fail(nil)
-		if err := s.Rebuild(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		want.Last++ // Rebuild commits the uncommitted write of a/z.
+		mustCopyAgain(t, s)
+		want.Last++ // for the write of a/z
 		if k := kept(t, s, c); k != want {
-			t.Errorf("%+v after a rebuild, was %+v", k, want)
+			t.Errorf("%+v after the copy, was %+v", k, want)
 		}
 	})
 }
 
-func rebuildAfterFailure(t *testing.T, s *store.Store, g *hook.Gate, c *store.Collection, rv string) {
+func copyAfterFailure(t *testing.T, s *store.Store, g *hook.Gate, c *store.Collection, rv string) {
 	t.Helper()
 	g.Fail(func() error { return syscall.EIO })
 	if _, err := c.Apply(t.Context(), entry.Batch{Ops: []entry.Op{upsert("a/failing", rv)},
@@ -57,13 +55,11 @@ func rebuildAfterFailure(t *testing.T, s *store.Store, g *hook.Gate, c *store.Co
 		t.Fatal(err)
 	}
 	g.Fail(nil)
-	if err := s.Rebuild(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	mustCopyAgain(t, s)
 }
 
-// TestChangesAfterRebuild checks that View.Changes still distinguishes created objects from updated ones.
-func TestChangesAfterRebuild(t *testing.T) {
+// TestChangesAfterCopy checks that View.Changes still distinguishes created objects from updated ones.
+func TestChangesAfterCopy(t *testing.T) {
 	for name, open := range map[string]bool{"open": true, "closed": false} {
 		t.Run(name, func(t *testing.T) {
 			s := storetest.Open(t, store.AtOnce(store.Options{Logger: &quiet}))
@@ -76,7 +72,7 @@ func TestChangesAfterRebuild(t *testing.T) {
 			apply(t, c, "6", object(storetest.Pod("a/z", "another", "6")))
 			want, _ := since(t, viewPods(t, s, c), 2)
 			if open {
-				rebuildAfterFailure(t, s, g, c, "7")
+				copyAfterFailure(t, s, g, c, "7")
 				want = append(want, "+ a/failing uid=uid-a/failing rv=7 *")
 			} else {
 				other, err := s.Collection(t.Context(), entry.Identity{GroupVersionResource: storetest.Pods.GroupVersionResource,
@@ -87,12 +83,12 @@ func TestChangesAfterRebuild(t *testing.T) {
 				if err := c.Close(); err != nil {
 					t.Fatal(err)
 				}
-				rebuildAfterFailure(t, s, g, other, "7")
+				copyAfterFailure(t, s, g, other, "7")
 				c = openPods(t, s, nil)
 			}
 			sound(t, s)
 			got, end := since(t, viewPods(t, s, c), 2)
-			wantStrings(t, "after a rebuild", got, want...)
+			wantStrings(t, "after the copy", got, want...)
 			apply(t, c, "8", upsert("a/new", "8"))
 			got, _ = since(t, viewPods(t, s, c), end)
 			wantStrings(t, "what comes then", got, "+ a/new uid=uid-a/new rv=8 *")
