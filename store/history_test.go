@@ -496,7 +496,7 @@ func TestPagesInOneMemory(t *testing.T) {
 // TestPageIsAtItsPosition checks that a list page that is read during writes has the state at its position of the
 // history, and that a busy writer does not make the reader retry.
 func TestPageIsAtItsPosition(t *testing.T) {
-	h := openHistory(t, t.TempDir()+"/s.db", 1<<20)
+	h := openHistory(t, t.TempDir()+"/s.db", 64<<20)
 	defer func() { _ = h.store.Close() }()
 	h.rv = 10
 	h.list(t.Context(), "a", "b")
