@@ -246,7 +246,7 @@ func (p *loop) look(ctx context.Context) error {
 	err := p.indexer.Err()
 	switch {
 	case p.mustListDamaged(ctx):
-		if !p.listDue && p.list == nil && p.mayListUnreadable() {
+		if !p.sync.missing.Load() && p.list == nil && p.mayListUnreadable() {
 			logger.Error(nil, "The store has damaged records; listing again")
 			p.markMissing()
 			p.relist(reflector.ReasonDamaged)

@@ -141,6 +141,9 @@ func (s *sink) Bookmark(ctx context.Context, resourceVersion string) error {
 }
 
 func (s *sink) BeginReplace(ctx context.Context, reason reflector.Reason) error {
+	if reason == reflector.ReasonDamaged {
+		s.sync.missing.Store(true) // loop.look need not request another list
+	}
 	return s.push(ctx, fifo.ReplaceStarted, listStart{reason, s.attrs.ForList(reason)})
 }
 

@@ -250,7 +250,11 @@ func (l *list) begin(ctx context.Context, rv string) error {
 	}
 	l.begun = true
 	defer l.s.conn.listing.releaseIfSlow()()
-	return l.s.sink.BeginReplace(ctx, l.reason)
+	if err := l.s.sink.BeginReplace(ctx, l.reason); err != nil {
+		return err
+	}
+	l.s.r.begun(l.reason)
+	return nil
 }
 
 // deliver passes at most Options.PageSize items to Sink.Page at a time, even if the server ignores the limit.

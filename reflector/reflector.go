@@ -61,7 +61,7 @@ func (r *Reflector) Run(ctx context.Context) error {
 }
 
 // Relist requests a list for the given reason as soon as possible, and returns at once. If a list is in progress,
-// another one follows it.
+// another one follows it, unless it has the same reason and has not called Sink.BeginReplace yet.
 func (r *Reflector) Relist(reason Reason) {
 	if reason == "" {
 		return
@@ -129,6 +129,15 @@ func (r *Reflector) rewritten() {
 	r.mu.Lock()
 	r.rewound = false
 	r.mu.Unlock()
+}
+
+// begun drops a request for a list with this reason: such a list has begun.
+func (r *Reflector) begun(reason Reason) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.asked == reason {
+		r.asked = ""
+	}
 }
 
 // takeAsked returns the reason of the list that Relist or Contradicted has requested, and clears the request.
