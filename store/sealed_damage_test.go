@@ -282,7 +282,7 @@ func TestSealedTombstonesAndDictionariesThatWereTamperedWith(t *testing.T) {
 			tamper(t, s, change)
 			mustClose(t, s)
 			s = mustOpen(t, path, store.Options{Encryption: e})
-			c = openCompressed(t, s, store.Zstd)
+			openCompressed(t, s, store.Zstd)
 			if err := s.Scrub(t.Context()); !isDamaged(err) {
 				t.Errorf("scrub: %v", err)
 			}

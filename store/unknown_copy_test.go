@@ -179,7 +179,7 @@ func TestCopyAfterFailedSync(t *testing.T) {
 // TestCopyOfADamagedFile checks that the copy verifies the pages: the kernel may read back old pages after a failed
 // sync.
 func TestCopyOfADamagedFile(t *testing.T) {
-	s, many, _ := filled(t, store.Options{Logger: &quiet})
+	s, _, _ := filled(t, store.Options{Logger: &quiet})
 	failNow(t, s)
 	patch(t, s, func(data []byte) {
 		leaves := objectPages(t, data)
@@ -189,7 +189,7 @@ func TestCopyOfADamagedFile(t *testing.T) {
 		t.Errorf("the copy of a file with a damaged page: %v, Err %v", err, s.Err())
 	}
 	s = salvage(t, s, store.Options{Logger: &quiet})
-	many = mustCollection(t, s, pods())
+	many := mustCollection(t, s, pods())
 	if n, info := count(t, many); n == 1000 || info.MustRelist != store.MustRelistDamaged {
 		t.Errorf("%d objects, %+v", n, info)
 	}
