@@ -83,7 +83,7 @@ func runCheck(ctx context.Context, s command.IO, file *input.FromFlag, format st
 	case errors.Is(err, entry.ErrDamaged):
 		// A file that is too damaged to be opened is a problem in the report, not an error of the command.
 		report.Problems = append(report.Problems, err.Error())
-		hint = "the next larder sync moves " + path + " aside and builds it anew"
+		hint = "the next larder sync moves " + path + " aside, and keeps what can be read"
 	case errors.Is(err, snapshot.ErrDamaged):
 		report.Problems = append(report.Problems, err.Error())
 		hint = input.DamagedHint(path)

@@ -127,7 +127,7 @@ func PathError(path string, err error) error {
 	case errors.Is(err, store.ErrNewerFormat):
 		return command.WithHint(err, "use a newer larder, or remove %s and let larder sync build it anew", path)
 	case errors.Is(err, entry.ErrDamaged):
-		return command.WithHint(err, "the next larder sync moves %s aside and builds it anew", path)
+		return command.WithHint(err, "the next larder sync moves %s aside, and keeps what can be read", path)
 	case errors.Is(err, syscall.EROFS):
 		return command.WithHint(err, "that file system is read-only: mount it for writing, or name a file on another one")
 	case errors.Is(err, store.ErrNoSpace):

@@ -27,7 +27,6 @@ import (
 	"github.com/larder-dev/larder/serve"
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/snapshot/remote"
-	"github.com/larder-dev/larder/store"
 )
 
 type service struct {
@@ -286,7 +285,7 @@ func (sv *service) readiness() []endpoint.Check {
 		return []endpoint.Check{{Name: "store", Problem: "it is being opened"}}
 	}
 	var all []endpoint.Check
-	if err := m.store.Err(); errors.Is(err, store.ErrOverwritten) {
+	if err := m.store.Err(); err != nil {
 		all = append(all, endpoint.Check{Name: "store", Problem: err.Error()})
 	}
 	for _, c := range m.mirrored() {
