@@ -96,7 +96,9 @@ func TestAuditFindsHoles(t *testing.T) {
 			f := newFile(t)
 			change := func(o *informer.Options) {
 				audited(t, cfg, src)(o)
-				o.Residency = residency
+				// The check of the file before an audit would find index entries without a record, and end the run. See
+				// TestAuditFindsMissingRecords of package informer.
+				o.Residency, o.Indexers = residency, nil
 			}
 			f.run(t, src, change)
 			holes := []string{c.ns + "/p-00010", c.ns + "/p-00020", c.ns + "/p-00030"}
